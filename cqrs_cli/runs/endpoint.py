@@ -20,7 +20,8 @@ from prometheus_client.exposition import choose_encoder
 
 from cqrs_cli.errors import ConfigurationError
 
-#: Seconds without a heartbeat of the driver until it counts as stuck. It may wait for a broker, or for a resubmission.
+#: Seconds without a heartbeat of the driver until it counts as stuck: longer than a driver waits for a broker, or
+#: for the resubmission of a task.
 ALIVE_TIMEOUT = 180.0
 
 #: Seconds after which a snapshot of the run is out of date.
@@ -38,7 +39,7 @@ _Snapshot = TypeVar("_Snapshot", bound=JobSnapshot)
 
 
 class SnapshotCollector(Protocol[_Snapshot]):
-    """A Prometheus collector of the last snapshot. `polled_systems`: the names of the systems that a poll asks."""
+    """A Prometheus collector of the last snapshot. `polled_systems`: what a poll asks, such as "Kafka"."""
 
     snapshot: _Snapshot | None
     polled_systems: str
@@ -62,7 +63,7 @@ class Endpoint(Generic[_Snapshot]):
         port: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Port 0 selects a free port. Raises `ConfigurationError` if the address cannot be used."""
+        """Start serving; port 0 selects a free port. Raises `ConfigurationError` if the address cannot be used."""
         self._clock = clock
         self._metrics = metrics
         self._last_heartbeat = clock()
@@ -124,12 +125,12 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
 
-class _Server6(_Server):
+class _IPv6Server(_Server):
     address_family = socket.AF_INET6
 
 
 def _server(host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> _Server:
-    return (_Server6 if ":" in host else _Server)((host, port), handler)
+    return (_IPv6Server if ":" in host else _Server)((host, port), handler)
 
 
 def _handler(

@@ -26,7 +26,7 @@ _LABELS = ("aggregate", "partition")
 
 
 class Metrics(JobMetrics["Snapshot"]):
-    """The metrics of a run: of its partitions, and the measurements of their owners."""
+    """The metrics of a run: the status of its partitions, and the measurements that their owners report."""
 
     def partition_statuses(self, snapshot: "Snapshot") -> "Sequence[PartitionStatus]":
         return snapshot.partition_statuses()

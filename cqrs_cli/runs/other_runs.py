@@ -1,4 +1,4 @@
-"""Other active runs of the same topics: `--once` leaves their work to them, and a takeover names them."""
+"""Finds other active runs of the same topics: `--once` leaves their work to them, and a takeover names them."""
 
 import time
 from collections import defaultdict
@@ -109,13 +109,13 @@ def wait_for_idle_names(
     clock: Callable[[], float] = time.monotonic,
     is_blocked: Callable[[_Partition, CommittedClaim], bool] = lambda partition, committed: False,
 ) -> set[str]:
-    """Return the names with partitions before their targets and without an active run; waits as `undecided_part`.
+    """Return the names of aggregates or processes with positions before their targets and without an active run.
 
-    `is_blocked` returns True if no owner could decide more now: then a run without progress is active all the same.
+    Waits for active runs as `undecided_part` does. `is_blocked` returns True for a partition in which no owner could
+    continue now: then a run without progress still counts as active.
     """
-    unchanged_timers: dict[str, UnchangedTimer] = defaultdict(
-        UnchangedTimer
-    )  # by name: how long its positions have not moved
+    # Name → for how long its positions have not moved.
+    unchanged_timers: dict[str, UnchangedTimer] = defaultdict(UnchangedTimer)
     is_reported = False
     while True:
         polled_at = clock()
@@ -125,20 +125,17 @@ def wait_for_idle_names(
             if (committed.offset or 0) < targets[partition]
         }
         answered_at = clock()
-        names, open_claims, is_active = (
-            {name_of(partition) for partition in unfinished},
-            _open_claims(unfinished),
-            False,
-        )
+        names = {name_of(partition) for partition in unfinished}
+        open_claims, is_active = _open_claims(unfinished), False
         for name in names:
             positions = [
                 (partition, committed.offset)
                 for partition, committed in unfinished.items()
                 if name_of(partition) == name
             ]
-            unchanged_for = unchanged_timers[name].seconds_unchanged(positions, polled_at, answered_at)
+            unchanged_seconds = unchanged_timers[name].seconds_unchanged(positions, polled_at, answered_at)
             if all(partition in open_claims for partition, _ in positions):
-                is_active |= unchanged_for < timeout or all(
+                is_active |= unchanged_seconds < timeout or all(
                     is_blocked(partition, unfinished[partition]) for partition, _ in positions
                 )
         if not is_active:
@@ -157,14 +154,17 @@ def _is_blocked(plan: Plan, partition: Partition, committed: CommittedClaim) -> 
 
 
 def _partition_claims(plan: Plan) -> dict[Partition, CommittedClaim]:
+    """Return the committed claims of the partitions of aggregates."""
     return committed_claims(plan.connection, plan.claim_slots())
 
 
 def _subscription_claims(plan: ProcessPlan) -> dict[Subscription, CommittedClaim]:
+    """Return the committed claims of the subscriptions of processes."""
     return committed_claims(plan.connection, plan.claim_slots())
 
 
 def _open_claims(committed_claims: Mapping[_Partition, CommittedClaim]) -> dict[_Partition, Claim]:
+    """Return the claims that no run has released."""
     return {
         partition: claim
         for partition, committed in committed_claims.items()

@@ -11,12 +11,12 @@ from cqrs_cli.kafka.admin.topic_identity import track_topics
 from cqrs_cli.runs.run_partitions import RunPartition
 from cqrs_cli.runs.source_files import SourceWatch
 
-#: Seconds between two checks: commands in new partitions wait for the run that splits.
+#: Seconds between two checks. They are frequent, because commands in new partitions wait for the run that splits.
 _CHECK_INTERVAL = 0.5
 
 
 class PlanChangedError(CqrsError):
-    """The topics have changed since the plan was made. A new plan helps."""
+    """The topics have changed since the plan was made. The run must start again with a new plan."""
 
 
 class PlanWatch:
@@ -31,9 +31,8 @@ class PlanWatch:
         self._aggregates = {topic: topics.topics.aggregate for topic, topics in aggregate_topics.items()}
         self._counts = {topic: topics.partitions for topic, topics in aggregate_topics.items()}
         ids = {topic: topics.ids["commands"] for topic, topics in aggregate_topics.items()}
-        for source in (
-            () if processes is None else (subscription.source for subscription in processes.subscriptions)
-        ):
+        for subscription in () if processes is None else processes.subscriptions:
+            source = subscription.source
             if source.aggregate not in plan.topics and processes is not None:
                 events = processes.events[source.topic]
                 self._aggregates[source.topic] = source.aggregate

@@ -24,7 +24,7 @@ from cqrs_cli.runs.takeover import Takeover
 
 
 class BrokerAnswer(NamedTuple):
-    """The committed claims, by partition; and the start and end of the logs, or the error of that request."""
+    """The answer to a poll: the committed claims, and the (start, end) of each log, or the error of that request."""
 
     claims: dict[RunPartition, CommittedClaim]
     bounds: dict[RunPartition, tuple[int, int]] | UnavailableError
@@ -40,20 +40,16 @@ class Progress:
         self._silence: dict[Partition, float] = {}  # seconds without a report
         self.takeover = Takeover(plan, processes)
         self._resubmissions = 0  # the number of resubmitted tasks
-        self._min_submissions = dict.fromkeys(
-            run_partitions(plan, processes), plan.submission
-        )  # older claims do not count
+        # Claims and reports from earlier submissions do not count.
+        self._min_submissions = dict.fromkeys(run_partitions(plan, processes), plan.submission)
         self.owned: frozenset[RunPartition] = frozenset()  # partitions that this run owns
         self._claims: dict[RunPartition, Claim] = {}
-        self._claimed_by_others: set[RunPartition] = (
-            set()
-        )  # owned by another run, while this run is a standby
-        self._undecided_since: dict[
-            Partition, tuple[int, float]
-        ] = {}  # position and since when, if commands wait
-        self._reported_transactions: set[tuple[str, int, int, int]] = (
-            set()
-        )  # reported transactions that hide commands
+        # While this run is a standby: the partitions that another run has claimed.
+        self._claimed_by_others: set[RunPartition] = set()
+        # Partition with waiting commands → position, and since when (monotonic seconds) the position has not moved.
+        self._undecided_since: dict[Partition, tuple[int, float]] = {}
+        # The identities of the reported transactions that hide commands.
+        self._reported_transactions: set[tuple[str, int, int, int]] = set()
         self._hidden_checked_at = 0.0
         subscription_slots = processes.claim_slots().items() if processes else ()
         claim_slots: dict[RunPartition, ClaimSlot] = dict([*plan.claim_slots().items(), *subscription_slots])
@@ -64,7 +60,7 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self._poll_lock:  # the driver may have left a poll running
+        with self._poll_lock:  # a poll in another thread may still be running
             self._claim_reader.__exit__()
 
     def note_submission(self, partitions: Sequence[RunPartition], submission: int) -> None:
@@ -124,7 +120,7 @@ class Progress:
             sum(lags.values()),
             lags=lags,
             reports=self._reports(),
-            silent=frozenset(self._reports()) - self._heard_reports().keys(),
+            silent=frozenset(self._reports()) - self._current_reports().keys(),
             unowned=tuple(
                 partition for partition in self._plan.partitions() if not self._is_claimed(partition)
             ),
@@ -137,7 +133,7 @@ class Progress:
         claims: "dict[RunPartition, CommittedClaim]",
         bounds: "dict[RunPartition, tuple[int, int]]",
     ) -> ProcessProgress | None:
-        """Return the progress of the processes: the groups' committed offsets are copies of their positions."""
+        """Return the progress of the processes. The committed offsets of their groups are copies of their positions."""
         if self._processes is None:
             return None
         subscriptions, events = self._processes.subscriptions, self._processes.events
@@ -176,7 +172,7 @@ class Progress:
             if report.submission >= self._min_submissions[partition]
         }
 
-    def _heard_reports(self) -> dict[Partition, OwnerReport]:
+    def _current_reports(self) -> dict[Partition, OwnerReport]:
         """Return the reports of owners that still send reports."""
         timeout = self._plan.timing.report_timeout
         return {
@@ -195,14 +191,16 @@ class Progress:
 
     def rebuilding_partitions(self) -> list[Partition]:
         """Return the partitions whose owners fold their shards, before the claim or after it."""
-        return [partition for partition, report in self._heard_reports().items() if report.step in REBUILDING]
+        return [
+            partition for partition, report in self._current_reports().items() if report.step in REBUILDING
+        ]
 
     def is_checkpointing(self) -> bool:
         """True if an owner has ended, and writes the last checkpoint of its shard."""
-        return any(report.step == "checkpoint" for report in self._heard_reports().values())
+        return any(report.step == "checkpoint" for report in self._current_reports().values())
 
     def _lag(self, partition: Partition, offset: int, start: int, end: int) -> int:
-        """Return the number of undecided commands; note since when the position has not changed."""
+        """Return the number of undecided commands, and store since when the position has not moved."""
         position = max(start, offset)
         if position >= end:
             self._undecided_since.pop(partition, None)
@@ -213,14 +211,16 @@ class Progress:
     def new_hiding_transactions(self, timeout: float) -> list[OpenTransaction]:
         """Return the transactions of clients that have hidden commands for `timeout` seconds, each only once."""
         now = time.monotonic()
-        stuck = [
+        stuck_partitions = [
             partition for partition, (_, since) in self._undecided_since.items() if now - since >= timeout
         ]
-        if not stuck or now - self._hidden_checked_at < timeout:
+        if not stuck_partitions or now - self._hidden_checked_at < timeout:
             return []
         self._hidden_checked_at = now
-        run_partitions = [(self._plan.topics[name].topics.commands, number) for name, number in stuck]
-        transactions = hidden_commands(self._plan.connection, run_partitions)
+        topic_partitions = [
+            (self._plan.topics[name].topics.commands, number) for name, number in stuck_partitions
+        ]
+        transactions = hidden_commands(self._plan.connection, topic_partitions)
         new_transactions = [
             transaction
             for transaction in transactions
@@ -246,9 +246,9 @@ class Progress:
     def final_snapshot(self, exits: Sequence[OwnerExit[Any]]) -> Snapshot:
         """Return the final counts, from the owners' own results."""
         try:
-            last = self.poll_progress()
+            last_snapshot = self.poll_progress()
         except UnavailableError:
-            last = Snapshot(time.monotonic())
+            last_snapshot = Snapshot(time.monotonic())
         process_results = [owner_exit for owner_exit in exits if isinstance(owner_exit, ProcessResult)]
         return Snapshot(
             time.monotonic(),
@@ -257,9 +257,11 @@ class Progress:
                 for owner_exit in exits
                 if isinstance(owner_exit, OwnerResult)
             },
-            last.lag,
+            last_snapshot.lag,
             sum(owner_exit.cpu_seconds for owner_exit in exits),
             reports=self._reports(),
             resubmissions=self._resubmissions,
-            processes=None if last.processes is None else last.processes.with_results(process_results),
+            processes=None
+            if last_snapshot.processes is None
+            else last_snapshot.processes.with_results(process_results),
         )

@@ -21,6 +21,7 @@ class ReportSilence:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._polled_at = clock()
+        # Partition → the order of its latest report, and the seconds without a later report.
         self._order_and_silence: dict[Partition, tuple[tuple[int, int, int], float]] = {}
 
     def observe(self, reports: Mapping[Partition, OwnerReport]) -> dict[Partition, float]:

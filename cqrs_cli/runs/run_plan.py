@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class OperatorOverrides:
     """An operator's overrides. Each names a record, such as `order:3@250`: partition 3 of `order`, offset 250."""
 
-    accept_loss: Sequence[str] = ()  # where to continue after a loss
+    accept_loss: Sequence[str] = ()  # positions at which to continue after a loss of records
     skip: Sequence[str] = ()  # events that process managers skip
     fail: Sequence[str] = ()  # commands that fail without a decision
 
@@ -58,7 +58,10 @@ class RunPlan:
         return ", ".join(parts)
 
     def remaining_part(self, report: Callable[[str], None]) -> "RunPlan | None":
-        """Return the part that no other run does, for `--once`, or None. Waits while another run makes progress."""
+        """Return the part of a `--once` plan that no other run does; None if nothing is left.
+
+        Waits while another run makes progress.
+        """
         process_plan = self.process_plan and unhandled_part(self.process_plan, report)
         deciding_plan = undecided_part(self.deciding_plan, report)
         if deciding_plan is None and process_plan is None:
@@ -90,9 +93,9 @@ def plan_run(
     With `beginning` a new process manager begins at the first event, else at the end of the log. Raises the errors of
     `prepare`, and `UsageError` for overrides of process managers without a process manager.
     """
-    losses = {text: parse_position("--accept-loss", text) for text in overrides.accept_loss}
-    aggregate_losses = [text for text, position in losses.items() if not position.process]
-    process_losses = [text for text, position in losses.items() if position.process]
+    loss_positions = {text: parse_position("--accept-loss", text) for text in overrides.accept_loss}
+    aggregate_losses = [text for text, position in loss_positions.items() if not position.process]
+    process_losses = [text for text, position in loss_positions.items() if position.process]
     if not processes:
         for text in (*overrides.skip, *process_losses):
             raise UsageError(

@@ -26,7 +26,7 @@ def session_log(log: Path) -> Iterator[tuple[Path, int]]:
     """
     try:
         log.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-        path, descriptor = _open_free(log)
+        path, descriptor = _open_unused(log)
     except OSError as error:
         raise ConfigurationError(
             f"cannot write {log}: {error.strerror or error}", "make it writable"
@@ -37,8 +37,11 @@ def session_log(log: Path) -> Iterator[tuple[Path, int]]:
         os.close(descriptor)
 
 
-def _open_free(log: Path) -> tuple[Path, int]:
-    """Open the first log that no session has locked. The lock is held by the driver, the JVM and its workers."""
+def _open_unused(log: Path) -> tuple[Path, int]:
+    """Open the first log that no session has locked; return its path and descriptor.
+
+    The driver, the JVM and its workers share the lock of a session.
+    """
     for number in count(1):
         path = log if number == 1 else log.with_name(f"{log.stem}.{number}{log.suffix}")
         previous = _open(path)
@@ -57,6 +60,7 @@ def _open_free(log: Path) -> tuple[Path, int]:
 
 
 def _open(path: Path) -> int:
+    """Open a log for appending, readable only by its owner; return the descriptor."""
     descriptor = opener(str(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     with suppress(PermissionError):  # another user owns the log
         path.chmod(PRIVATE_FILE)  # the log may date from before this rule

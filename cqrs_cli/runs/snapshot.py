@@ -19,7 +19,7 @@ class Rebuild(NamedTuple):
 
     shards: int
     events: int
-    percent: int  # of the records, outcomes included
+    percent: int  # the folded part of all records, events and outcomes
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class Snapshot:
     cpu: float = 0.0  # CPU seconds of the tasks, known at the end
     lags: dict[Partition, int] = field(default_factory=dict)
     reports: dict[Partition, OwnerReport] = field(default_factory=dict)
-    silent: frozenset[Partition] = frozenset()  # the owner has sent no report for seconds
-    unowned: tuple[Partition, ...] = ()  # not claimed since the last submission of their task
+    silent: frozenset[Partition] = frozenset()  # partitions whose owner has stopped sending reports
+    unowned: tuple[Partition, ...] = ()  # partitions without a claim since the last submission of their task
     resubmissions: int = 0  # the number of resubmitted tasks
     processes: ProcessProgress | None = None  # the progress of the run's processes, if it has any
 
@@ -46,10 +46,8 @@ class Snapshot:
         ]
         if not foldings:
             return None
-        done, records = (
-            sum(folding.done for folding in foldings),
-            sum(folding.records for folding in foldings),
-        )
+        done = sum(folding.done for folding in foldings)
+        records = sum(folding.records for folding in foldings)
         return Rebuild(len(foldings), sum(folding.events for folding in foldings), 100 * done // records)
 
     def waiting_partitions(self) -> dict[Partition, str]:
@@ -116,10 +114,11 @@ class Snapshot:
 
     def _sums(self, aggregate: str | None) -> dict[str, Any]:
         counts = [
-            c
-            for partition, c in self.counts.items()
-            if aggregate in (None, partition.aggregate) and c.commands
+            partition_counts
+            for partition, partition_counts in self.counts.items()
+            if aggregate in (None, partition.aggregate) and partition_counts.commands
         ]
-        first, last = min((c.first for c in counts), default=0), max((c.last for c in counts), default=0)
+        first = min((partition_counts.first for partition_counts in counts), default=0)
+        last = max((partition_counts.last for partition_counts in counts), default=0)
         sums = {name: self.total(name, aggregate) for name in ("commands", *STATUSES, "events")}
         return {**sums, "seconds": round((last - first) / 1000, 3)}

@@ -33,8 +33,8 @@ def sources_digest(sources: Sources) -> str:
     return digest.hexdigest()
 
 
-def changed_names(previous: Sources, current: Sources, root: Path) -> list[str]:
-    """Return the files that differ, by their paths in the project."""
+def changed_paths(previous: Sources, current: Sources, root: Path) -> list[str]:
+    """Return the paths of the files that differ, relative to the project."""
     paths = {path for path in previous.keys() | current.keys() if previous.get(path) != current.get(path)}
     return sorted(str(path.relative_to(root)) for path in paths)
 
@@ -54,7 +54,7 @@ class SourceWatch:
         if time.monotonic() - self._checked_at < self._check_interval:
             return
         self._checked_at = time.monotonic()
-        if names := changed_names(self._sources, read_sources(self._root, self._package), self._root):
+        if names := changed_paths(self._sources, read_sources(self._root, self._package), self._root):
             more = f" and {len(names) - 3} more" if len(names) > 3 else ""
             raise CqrsError(
                 f"changed since this standby started: {', '.join(names[:3])}{more}",

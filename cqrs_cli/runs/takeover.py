@@ -28,7 +28,7 @@ class Takeover:
         self._clock, self._taken_over, self._last_claim_at = clock, dict[RunPartition, str](), 0.0
 
     def observe_claims(self, claims: Mapping[RunPartition, CommittedClaim]) -> None:
-        """Note the owners of these partitions."""
+        """Store the partitions that a later run has claimed."""
         for partition, committed in claims.items():
             claim = committed.claim
             if (
@@ -38,11 +38,14 @@ class Takeover:
             ):
                 self._taken_over[partition], self._last_claim_at = claim.run, self._clock()
 
-    def has_stalled(self, after: float) -> bool:
-        """True if the later run has claimed a partition, and no other partition for `after` seconds. Always False in a
-        standby run, which waits for its turn.
+    def has_stalled(self, timeout: float) -> bool:
+        """True if the later run has claimed a partition, but no further partition for `timeout` seconds.
+
+        Always False in a standby run, which waits for its turn.
         """
-        return bool(self._taken_over) and not self._is_standby and self._clock() - self._last_claim_at > after
+        return (
+            bool(self._taken_over) and not self._is_standby and self._clock() - self._last_claim_at > timeout
+        )
 
     def explain_error(self, error: TakenOverError) -> TakenOverError:
         """Return the error unchanged, or, after a takeover of some aggregates and processes, an error that names them
@@ -53,7 +56,7 @@ class Takeover:
         if not taken_over or not remaining:
             return error
         aggregates, processes = (
-            sorted(name for kind, name in remaining if kind == prefix) for prefix in _PREFIXES
+            sorted(name for name_prefix, name in remaining if name_prefix == prefix) for prefix in _PREFIXES
         )
         consequences = [f"no run decides for {', '.join(aggregates)} now"] if aggregates else []
         consequences += [f"no run handles process {', '.join(processes)} now"] if processes else []
@@ -69,6 +72,7 @@ _PREFIXES = ("", "process")
 
 
 def _name(partition: RunPartition) -> tuple[str, str]:
+    """Return prefix and name: `("", "order")` for an aggregate, `("process", "checkout")` for a process."""
     return ("", partition.aggregate) if isinstance(partition, Partition) else ("process", partition.process)
 
 

@@ -50,18 +50,20 @@ def own_partitions(
         first = partitions[0]
         yield (OwnerResult(first, error) if isinstance(first, Partition) else ProcessResult(first, error))
         return
-    began, stopping = time.process_time(), threading.Event()
-    deciding = _deciding_supervisors(
+    cpu_seconds_before, stopping = time.process_time(), threading.Event()
+    deciding_supervisors = _deciding_supervisors(
         plan, [partition for partition in partitions if isinstance(partition, Partition)], attempt, stopping
     )
     subscriptions = [partition for partition in partitions if isinstance(partition, Subscription)]
     reacting_supervisors = (
         create_supervisors(processes, subscriptions, attempt, stopping) if processes else []
     )
-    _TaskSupervisors([*deciding, *reacting_supervisors], deciding, plan.timing, stopping).run()
-    exits: list[OwnerExit[Any]] = [partition.result for partition in deciding]
-    exits += [partition.result for partition in reacting_supervisors]
-    yield replace(exits[0], cpu_seconds=time.process_time() - began)
+    _TaskSupervisors(
+        [*deciding_supervisors, *reacting_supervisors], deciding_supervisors, plan.timing, stopping
+    ).run()
+    exits: list[OwnerExit[Any]] = [supervisor.result for supervisor in deciding_supervisors]
+    exits += [supervisor.result for supervisor in reacting_supervisors]
+    yield replace(exits[0], cpu_seconds=time.process_time() - cpu_seconds_before)
     yield from exits[1:]
 
 
@@ -114,18 +116,22 @@ class _TaskSupervisors:
 
     def __init__(
         self,
-        owners: Sequence[Supervisor],
-        deciding: Sequence[DecidingSupervisor],
+        supervisors: Sequence[Supervisor],
+        deciding_supervisors: Sequence[DecidingSupervisor],
         timing: Timing,
         stopping: threading.Event,
     ) -> None:
-        self._owners, self._timing, self._stopping = owners, timing, stopping
+        self._supervisors, self._timing, self._stopping = supervisors, timing, stopping
         self._parent, self._orphaned_at = os.getppid(), 0.0
         self._threads = [
-            threading.Thread(target=owner.run, name=owner.label, daemon=True) for owner in owners
+            threading.Thread(target=supervisor.run, name=supervisor.label, daemon=True)
+            for supervisor in supervisors
         ]
-        self._watches = [CodeWatch(owner) for owner in owners]
-        self._reporters, self._checkpointer = [Reporter(owner) for owner in owners], Checkpointer(deciding)
+        self._watches = [CodeWatch(supervisor) for supervisor in supervisors]
+        self._reporters, self._checkpointer = (
+            [Reporter(supervisor) for supervisor in supervisors],
+            Checkpointer(deciding_supervisors),
+        )
         self._watchdog = Watchdog(timing.decide_timeout)
 
     # The loops create no cycles worth a pause. `_check_owners` collects the cycles of a user's code.
@@ -138,7 +144,7 @@ class _TaskSupervisors:
             for thread in self._threads:
                 thread.join(timeout=0.2 / len(self._threads))
             self._check_owners()
-        if not self._orphaned_at and not any(owner.error for owner in self._owners):
+        if not self._orphaned_at and not any(supervisor.error for supervisor in self._supervisors):
             self._checkpointer.write_last_checkpoints(self._timing.retire_deadline, self._report_progress)
         self._checkpointer.close()
         if self._orphaned_at or os.getppid() != self._parent:
@@ -146,16 +152,16 @@ class _TaskSupervisors:
         self._watchdog.cancel_timer()
         for reporter in self._reporters:
             reporter.close()
-        for owner in self._owners:
-            owner.drop_owner()
+        for supervisor in self._supervisors:
+            supervisor.drop_owner()
 
     def _check_owners(self) -> None:
         if os.getppid() != self._parent:
             self._orphaned_at = self._orphaned_at or time.monotonic()
-        if self._orphaned_at or any(owner.ends_task for owner in self._owners):
+        if self._orphaned_at or any(supervisor.ends_task for supervisor in self._supervisors):
             self._stopping.set()
-        for owner in self._owners:
-            owner.end_if_stuck()
+        for supervisor in self._supervisors:
+            supervisor.end_if_stuck()
         for watch in self._watches:
             watch.check_current_record()
         self._checkpointer.write_due_checkpoints()

@@ -37,10 +37,10 @@ class AggregateStatusReader:
         confirm_hidden: bool = False,
         with_samples: bool = False,
     ) -> None:
-        """Raises `ConfigurationError` if its topics do not exist.
+        """Raises `ConfigurationError` if the aggregate's topics do not exist.
 
-        `confirm_hidden`: a transaction that hides commands is reported at the second poll in a row: most are short.
-        `with_samples`: the newest records are read, too.
+        `confirm_hidden`: report a transaction that hides commands only if two polls in a row have found it, because
+        most transactions are short. `with_samples`: read the newest records, too.
         """
         self._connection, self._topics, self._confirm_hidden = connection, topics, confirm_hidden
         self._partitions = range(readers.partition_count(connection, topics.commands))
@@ -49,7 +49,7 @@ class AggregateStatusReader:
         self._sampler = Sampler(connection, topics) if with_samples else None
         self._hidden: set[int] = set()  # partitions with hidden commands at the previous poll
         self._claim_reader = self._make_claim_reader()
-        self._reader: Consumer | None = None
+        self._consumer: Consumer | None = None
 
     def _make_claim_reader(self) -> ClaimReader[int]:
         claim_slots = {
@@ -60,16 +60,16 @@ class AggregateStatusReader:
     def close(self) -> None:
         """Close the connections; another poll opens new connections."""
         self._claim_reader.__exit__()
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
 
     def poll_statuses(self) -> list[PartitionStatus]:
         """Return the current status of every partition; raises `UnavailableError` if the broker does not answer."""
         try:
             stages = self._poll_repartitioning()
             claims, polled_at = self._claim_reader.read_claims(), time.monotonic()
-            bounds, stable = self._claim_reader.read_bounds(), self._stable_ends()
+            bounds, stable_ends = self._claim_reader.read_bounds(), self._stable_ends()
             standbys = self._claim_reader.read_standby_runs()
             owners = {committed.open_claim.run for committed in claims.values() if committed.open_claim}
             silent_seconds = self._claim_reader.read_silence(owners) if owners else {}
@@ -88,38 +88,41 @@ class AggregateStatusReader:
                 for partition, committed in claims.items()
             ]
             if self._sampler is not None:
-                reader = self._consumer()
+                reader = self._reader()
                 statuses = [
-                    self._sampler.add_details(status, reader, stable[status.partition]) for status in statuses
+                    self._sampler.add_details(status, reader, stable_ends[status.partition])
+                    for status in statuses
                 ]
         except (KafkaException, CqrsError) as error:
             # A client that connected to a broker without its cluster may keep wrong metadata for minutes.
             self.close()
             raise self._to_error(error) from error
-        return self._with_hiding_transactions(
-            statuses, {partition for partition, end in stable.items() if end < bounds[partition][1]}
+        return self._with_open_transactions(
+            statuses, {partition for partition, end in stable_ends.items() if end < bounds[partition][1]}
         )
 
     def _poll_repartitioning(self) -> Mapping[int, Stage]:
-        """Include partitions that were added since the last poll; new clients read them, because old clients do not
-        know them.
+        """Return the stage of the repartitioning in each partition that takes part.
+
+        Partitions that were added since the last poll are included from now on, with new clients: the old clients do
+        not know these partitions.
         """
-        count = readers.partition_count_with(self._connection, self._consumer(), self._topics.commands)
+        count = readers.partition_count_with(self._connection, self._reader(), self._topics.commands)
         if count > len(self._partitions):
             self.close()
             self._partitions = range(count)
             self._claim_reader = self._make_claim_reader()
-        return self._repartitioning.poll_stages(self._consumer(), len(self._partitions))
+        return self._repartitioning.poll_stages(self._reader(), len(self._partitions))
 
-    def _consumer(self) -> Consumer:
-        """Return a client that sees only committed records."""
-        if self._reader is None:
-            self._reader = clients.consumer(self._connection, fetch_wait_max_ms=10)
-        return self._reader
+    def _reader(self) -> Consumer:
+        """Return the client that reads only committed records; open it if necessary."""
+        if self._consumer is None:
+            self._consumer = clients.consumer(self._connection, fetch_wait_max_ms=10)
+        return self._consumer
 
     def _stable_ends(self) -> dict[int, int]:
-        """Return the end of the committed commands of each partition."""
-        reader, topic = self._consumer(), self._topics.commands
+        """Return the last stable offset of the commands of each partition: no open transaction is before it."""
+        reader, topic = self._reader(), self._topics.commands
         return {partition: readers.watermarks(reader, topic, partition)[1] for partition in self._partitions}
 
     def _status(
@@ -155,7 +158,7 @@ class AggregateStatusReader:
             waits_for=(read_reason(shard) or None) if lag else None,
         )
 
-    def _with_hiding_transactions(
+    def _with_open_transactions(
         self, statuses: list[PartitionStatus], hidden: set[int]
     ) -> list[PartitionStatus]:
         """Add the transactions that hide the last commands of the partitions in `hidden`."""
@@ -176,7 +179,9 @@ class AggregateStatusReader:
         ]
 
     def _to_error(self, error: KafkaException | CqrsError) -> CqrsError:
-        """Return the missing ACL if there is one: librdkafka reports a timeout for a group that it may not describe."""
+        """Return the error for a failed poll: the missing ACL if there is one, because librdkafka reports a timeout for
+        a group that it may not describe.
+        """
         acl = RequiredAcl("Describe", "group", self._topics.group)
         with Admin(self._connection) as admin:
             if admin.missing_acls([acl]):
@@ -187,7 +192,7 @@ class AggregateStatusReader:
 
 
 class _RepartitioningProgress:
-    """The progress of a repartitioning. The partition history is read again only if it has new records."""
+    """Reads the progress of a repartitioning. It reads the partition history again only if that has new records."""
 
     def __init__(self, connection: Connection, topics: Topics) -> None:
         self._connection, self._topics = connection, topics
@@ -195,6 +200,7 @@ class _RepartitioningProgress:
         self._end = 0
 
     def poll_stages(self, reader: Consumer, partition_count: int) -> Mapping[int, Stage]:
+        """Return partition → stage; empty without a repartitioning."""
         topic = self._topics.lineage
         if self._lineage is None and not readers.partition_count_with(self._connection, reader, topic):
             return {}

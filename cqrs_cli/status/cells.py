@@ -19,14 +19,14 @@ def position_text(value: int | None) -> str:
 
 
 def rate_text(rate: float | None) -> str:
-    """Return a rate without decimals if it is 10 or more."""
+    """Return records per second as text: `12,345`, or `4.2` below 10; empty if the rate is unknown."""
     if rate is None:
         return ""
     return f"{rate:,.0f}" if rate >= 10 or rate == 0 else f"{rate:.1f}"
 
 
 def time_text(ms: int | None) -> str:
-    """Return a duration as text."""
+    """Return a duration as text: `850 ms`, `12.3 s` or `5 min`; empty if it is unknown."""
     if ms is None:
         return ""
     if ms < 1000:
@@ -35,11 +35,12 @@ def time_text(ms: int | None) -> str:
 
 
 def owner_text(value: PartitionOwner | str | None) -> str:
+    """Return the owner, or the number of owners, as text."""
     return "none" if value is None else str(value)
 
 
 def shard_text(value: ShardStatus | str) -> str:
-    """Return a shard's number of aggregates and size, or where else the states are."""
+    """Return the number of aggregates and the size of a shard: `1,200, 3.4 MB`. A text is the setting `store`."""
     if isinstance(value, str):
         return "in memory" if value == "memory" else "none here"
     return f"{value.aggregates:,}, {value.bytes / 1e6:,.1f} MB"
@@ -52,6 +53,7 @@ def sum_known(values: Iterable[Any]) -> Any:
 
 
 def largest(values: Iterable[Any]) -> Any:
+    """Return the largest known value; None if no value is known."""
     return max((value for value in values if value is not None), default=None)
 
 
@@ -62,7 +64,7 @@ def distinct_texts(values: Iterable[Any]) -> Any:
 
 def common_owner(owners: list[PartitionOwner | None]) -> PartitionOwner | str | None:
     """Return the owner if all partitions have the same owner, else the number of owners."""
-    distinct_owners = {
+    distinct_owners = {  # without the seconds of silence, which differ between partitions
         owner._replace(silent_seconds=None) if isinstance(owner, PartitionOwner) else owner
         for owner in owners
     }
@@ -70,7 +72,7 @@ def common_owner(owners: list[PartitionOwner | None]) -> PartitionOwner | str | 
 
 
 def all_shards(values: list[ShardStatus | str]) -> ShardStatus | str:
-    """Return the sum of the existing shards."""
+    """Return the sum of the shards on this machine; without a shard, the setting `store`."""
     shards = [value for value in values if isinstance(value, ShardStatus)]
     if not shards:
         return next(iter(values), "")
@@ -93,17 +95,17 @@ def shard_or_store(status: PartitionStatus) -> ShardStatus | str:
 
 
 def rate_getter(name: str) -> Callable[[PartitionStatus], float | None]:
-    """Return a function that returns one of the rates."""
+    """Return a function from a partition to one of its rates, such as `sent`."""
     return lambda status: None if status.rates is None else getattr(status.rates, name)
 
 
 def count_getter(name: str) -> Callable[[PartitionStatus], int | None]:
-    """Return a function that returns one of the counts."""
+    """Return a function from a partition to one of its counts, such as `events`."""
     return lambda status: None if status.counts is None else getattr(status.counts, name)
 
 
 def decisions_by_status(status: PartitionStatus) -> dict[str, int]:
-    """Return the number of decisions by status."""
+    """Return the number of decisions by status: `{"accepted": 12, "rejected": 1, …}`."""
     return {} if status.counts is None else {name: getattr(status.counts, name) for name in STATUSES}
 
 
@@ -113,7 +115,7 @@ def per_second(status: PartitionStatus) -> float:
 
 
 def owner_json(status: PartitionStatus) -> Any:
-    """Return the owner's data from its claim; for a projection, only the owner's name."""
+    """Return the owner for JSON: the data of its claim, or for a projection only the run's name."""
     owner, counts = status.owner, status.counts
     if owner is None or owner.since is None:
         return None if owner is None else owner.run
@@ -127,12 +129,13 @@ def owner_json(status: PartitionStatus) -> Any:
 
 
 def slow_command_json(status: PartitionStatus) -> Any:
-    """Return the command whose decision has taken seconds."""
+    """Return the command whose decision has taken seconds already, for JSON."""
     slow = status.slow
     return None if slow is None else {"offset": slow.offset, "since": rfc3339(int(slow.since * 1000))}
 
 
 def shard_json(status: PartitionStatus) -> Any:
+    """Return the shard for JSON."""
     shard_status = status.shard
     return (
         None if shard_status is None else {"aggregates": shard_status.aggregates, "bytes": shard_status.bytes}
@@ -140,7 +143,7 @@ def shard_json(status: PartitionStatus) -> Any:
 
 
 def hiding_transaction_json(status: PartitionStatus) -> Any:
-    """Return the transaction that hides commands."""
+    """Return the transaction that hides commands, for JSON."""
     transaction = status.hidden_by
     if transaction is None:
         return None

@@ -1,4 +1,4 @@
-"""The list of all columns of a partition's status: as text, as JSON and for Prometheus. A new column is one line."""
+"""All columns of a partition's status: as text, as JSON and for Prometheus. A new column needs only a line here."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class Metric(NamedTuple):
     help: str
     kinds: tuple[PartitionKind, ...] = PARTITION_KINDS
     counter: bool = False
-    label: str = ""  # the label of a mapping's keys
+    label: str = ""  # the label for the keys of a mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,8 @@ class StatusColumn(Column[PartitionStatus]):
     left_aligned: bool = False
     kinds: tuple[PartitionKind, ...] = PARTITION_KINDS
     view: View = View.STATUS | View.TOP | View.JSON
-    total: Callable[[list[Any]], Any] | None = None  # for several partitions; None: an empty cell
+    #: Combines the values of several partitions; None: the cell of a sum is empty.
+    total: Callable[[list[Any]], Any] | None = None
     metric: Metric | None = None
     sort_key: str = ""  # in `cqrs top`, this key sorts the table by this column
     rare: bool = False  # hidden in a table in which no row has a value
@@ -78,7 +79,7 @@ _COMMANDS = Metric("commands", "Commands decided.", _AGGREGATES, counter=True, l
 _EVENTS = Metric("events", "Events written.", _AGGREGATES, counter=True)
 
 # fmt: off
-#: In the order of tables and documents.
+#: The columns, in the order of tables and documents.
 COLUMNS: tuple[StatusColumn, ...] = (
     StatusColumn("topic", kinds=_EVENT_READERS),
     StatusColumn("partition"),
@@ -136,7 +137,7 @@ def row(status: PartitionStatus, columns: Sequence[StatusColumn]) -> Row:
 
 
 def total(label: str, rows: Sequence[Row], columns: Sequence[StatusColumn]) -> Row:
-    """Return several lines as one: numbers are added, times have their maximum, and a common owner is kept."""
+    """Combine several lines to one: the sum of numbers, the maximum of times, and the owner if all have the same."""
     values_by_column = [[row.values[number] for row in rows] for number in range(len(columns))]
     sums = (
         None if column.total is None else column.total(values)
@@ -146,6 +147,6 @@ def total(label: str, rows: Sequence[Row], columns: Sequence[StatusColumn]) -> R
 
 
 def cell_texts(line: Row, columns: Sequence[StatusColumn], is_sum: bool = False) -> Iterator[str]:
-    """Yield the cells of a line after its label."""
+    """Yield the cells of a line after its label. `summed`: the line is a total, in which some columns are empty."""
     for column, value in zip(columns, line.values, strict=True):
         yield "" if is_sum and column.total is None else column.text(value)

@@ -21,8 +21,8 @@ def metric_families(
     by_kind: dict[PartitionKind, list[PartitionStatus]] = {}
     for status in statuses:
         by_kind.setdefault(status.kind, []).append(status)
-    for kind in (kind for kind in PARTITION_KINDS if kind in by_kind):
-        for column in columns:
+    for kind in PARTITION_KINDS:
+        for column in columns if kind in by_kind else ():
             if column.metric is not None and kind in column.metric.kinds:
                 yield _family(kind, column, column.metric, by_kind[kind])
 
@@ -32,9 +32,9 @@ def _family(
 ) -> Metric:
     value_labels = (metric.label,) if metric.label else ()
     family_class = CounterMetricFamily if metric.counter else GaugeMetricFamily
-    name, text = kind.prefix + metric.name.format(**kind.words), metric.help.format(**kind.words)
+    name, help = kind.prefix + metric.name.format(**kind.words), metric.help.format(**kind.words)
     family: CounterMetricFamily | GaugeMetricFamily = family_class(
-        name, text, labels=(*kind.label_names, *value_labels)
+        name, help, labels=(*kind.label_names, *value_labels)
     )
     for status in statuses:
         value = column.value_of(status)
@@ -45,7 +45,7 @@ def _family(
 
 
 class MeasuredSnapshot(Protocol):
-    """A snapshot of a job at a time (monotonic seconds), with the number of its resubmitted tasks."""
+    """A snapshot of a job: when it was taken (monotonic seconds), and the number of resubmitted tasks so far."""
 
     @property
     def at(self) -> float: ...
@@ -54,25 +54,25 @@ class MeasuredSnapshot(Protocol):
     def resubmissions(self) -> int: ...
 
 
-_L = TypeVar("_L", bound=MeasuredSnapshot)
+_Snapshot = TypeVar("_Snapshot", bound=MeasuredSnapshot)
 
 
-class JobMetrics(Generic[_L]):
+class JobMetrics(Generic[_Snapshot]):
     """A collector for a Prometheus registry, for the last snapshot of one job."""
 
     polled_systems = "Kafka"
-    prefix = "cqrs"  # of the metrics of the job itself
-    info_name = "cqrs_run"
+    prefix = "cqrs"  # of the names of the job's own metrics
+    info_name = "cqrs_run"  # the metric with the version
     ready_help = "1 if the owner of every partition decides, and every process has all of its partitions."
 
     def __init__(self) -> None:
-        self.snapshot: _L | None = None
+        self.snapshot: _Snapshot | None = None
 
-    def partition_statuses(self, snapshot: _L) -> Sequence[PartitionStatus]:
+    def partition_statuses(self, snapshot: _Snapshot) -> Sequence[PartitionStatus]:
         """Return the status of the job's partitions."""
         raise NotImplementedError
 
-    def extra_metrics(self, snapshot: _L) -> Iterator[Metric]:
+    def extra_metrics(self, snapshot: _Snapshot) -> Iterator[Metric]:
         """Yield the metrics of this job that other jobs do not have."""
         yield from ()
 

@@ -11,17 +11,17 @@ from cqrs_cli.ownership.trials.slow_command import SlowCommand
 
 
 class PartitionKind(NamedTuple):
-    """The kind of work in a partition, with the texts for tables and metrics."""
+    """What is done in a partition: decide, react or project. With the texts for tables and metrics."""
 
     title: str  # the header of the column of names
-    unit: str  # the kind of message in the log
+    unit: str  # the messages of the log: "commands"
     passive: str  # the participle for a finished message: "events are reacted to"
-    prefix: str  # of the metrics
-    label_names: tuple[str, ...]  # of the metrics
+    prefix: str  # the prefix of metric names
+    label_names: tuple[str, ...]  # the labels of metrics
 
     @property
     def words(self) -> dict[str, str]:
-        """The values for the braces in headers, and in names and help of metrics."""
+        """The values for the braces in headers, names and help texts: `{done}` is "decided" or "reacted"."""
         done = self.passive.removesuffix(" to")
         return {"unit": self.unit, "Unit": self.unit.capitalize(), "passive": self.passive, "done": done}
 
@@ -42,7 +42,7 @@ class PartitionOwner(NamedTuple):
 
     run: str
     since: int | None = None  # ms since the epoch, when the run began
-    stopped: bool = False  # it has ended cleanly
+    stopped: bool = False  # True: the run has ended cleanly
     silent_seconds: int | None = None  # since its last heartbeat; None if it sends heartbeats
 
     def __str__(self) -> str:
@@ -52,7 +52,7 @@ class PartitionOwner(NamedTuple):
 
 
 class ShardStatus(NamedTuple):
-    """A partition's state on this machine: its aggregates, bytes on disk, and the sum of their digests if requested."""
+    """A shard on this machine: the number of aggregates, its bytes on disk, and the sum of digests if requested."""
 
     aggregates: int
     bytes: int
@@ -60,7 +60,10 @@ class ShardStatus(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """Records per second between two polls. `sent` is None if only the owners were polled."""
+    """Records per second between two polls: sent to the log, done, and rejected or failed (`refused`).
+
+    `sent` is None if only the owners were polled.
+    """
 
     sent: float | None
     done: float
@@ -85,33 +88,35 @@ class PartitionStatus:
     position: int | None = None
     lag: int | None = None  # records that are not done; an upper bound, as offsets have gaps
     owner: PartitionOwner | None = None
-    owned: bool | None = None  # whether an active run has claimed it
+    owned: bool | None = None  # True: an active run has claimed the partition
     growth: str | None = None  # the stage of a repartitioning in this partition
     standbys: tuple[str, ...] = ()  # standby runs for this partition
     idle: str = ""  # why there is no progress, as far as the polled run knows
-    topic_id: str | None = None  # from the owner's claim
-    counts: Counts | None = None  # of decisions, since the owner's run began
+    topic_id: str | None = None  # the id of the topic that the owner claimed
+    counts: Counts | None = None  # the counts of decisions since the owner's run began
     rates: Rates | None = None
     trial: str | None = None  # a record on which workers may be dying
-    slow: SlowCommand | None = None  # if the owner is on this machine
+    slow: SlowCommand | None = None  # a command whose decision takes long, if the owner is on this machine
     waits_for: str | None = None  # the reason why the owner waits, if it is on this machine and has lag
     hidden_by: OpenTransaction | None = None  # the open transaction that hides the last commands
     stopped_at: int | None = None  # the event at which the process stopped
-    way_out: str = ""  # how to end that transaction, or to skip that event
-    store: str = ""  # the setting: where states are
+    way_out: str = ""  # the command that ends the transaction `hidden_by`, or skips the event `stopped_at`
+    store: str = ""  # the setting `store`: "lmdb" or "memory"
     shard: ShardStatus | None = None
     oldest: int | None = None  # ms since the append of the first undecided command
     latency: int | None = None  # ms, of the last command decided since the previous poll
-    reasons: Mapping[str, int] = field(default_factory=dict)  # of outcomes since the previous poll
+    reasons: Mapping[str, int] = field(
+        default_factory=dict
+    )  # reason or code → outcomes since the previous poll
 
     @property
     def identity(self) -> tuple[str, str, str, int]:
-        """The identity of the partition, equal in every poll."""
+        """The key of the partition, which is the same in every poll."""
         return self.kind.title, self.name, self.topic, self.partition
 
     @property
     def subject(self) -> str:
-        """The name of the worker and its topics, for people: partitions with an equal subject are summed."""
+        """The aggregate; or the process or projection with its source: `checkout < order`. Tables sum by subject."""
         match self.kind.title:
             case "partition":
                 return self.name
@@ -130,7 +135,7 @@ class PartitionStatus:
         return ":".join([*([self.name] if self.kind is PROCESS else []), self.aggregate, str(self.partition)])
 
     def label_values(self) -> list[str]:
-        """Return the values of the kind's labels."""
+        """Return the values of `PartitionKind.label_names`."""
         labels = [self.aggregate, str(self.partition)]
         return labels if self.kind is AGGREGATE else [self.name, *labels]
 

@@ -24,7 +24,7 @@ def projection_statuses(cluster: Connection, address: DatabaseAddress) -> list[P
         raise _no_projection(address)
     engine = open_database(address)
     try:
-        rows = _rows(engine)
+        rows = _stored_positions(engine)
     except SQLAlchemyError as error:
         raise UnavailableError(
             f"no answer from {url_without_password(address)} ({error_text(error)})",
@@ -34,7 +34,7 @@ def projection_statuses(cluster: Connection, address: DatabaseAddress) -> list[P
         engine.dispose()
     if not rows:
         raise _no_projection(address)
-    ends = _ends(cluster, {(topic, topic_id) for _, topic, _, topic_id, _, _ in rows})
+    ends = _stable_ends(cluster, {(topic, topic_id) for _, topic, _, topic_id, _, _ in rows})
     return [
         _status(name, topic, partition, position, ends.get((topic, topic_id), {}).get(partition), owner)
         for name, topic, partition, topic_id, position, owner in rows
@@ -64,7 +64,8 @@ def _no_projection(address: DatabaseAddress) -> ConfigurationError:
     )
 
 
-def _rows(engine: Engine) -> list[tuple[str, str, int, str, int, str]]:
+def _stored_positions(engine: Engine) -> list[tuple[str, str, int, str, int, str]]:
+    """Return (projection, topic, partition, topic id, next offset, owner) for each partition, in order."""
     row = POSITIONS.c
     query = select(row.projection, row.topic, row.partition, row.topic_id, row.next_offset, row.owner)
     with read_only(engine).connect() as connection:
@@ -76,15 +77,17 @@ def _rows(engine: Engine) -> list[tuple[str, str, int, str, int, str]]:
         ]
 
 
-def _ends(cluster: Connection, topics: set[tuple[str, str]]) -> dict[tuple[str, str], dict[int, int]]:
-    """Return the last stable offsets of the topics, by partition; recreated topics are left out."""
+def _stable_ends(cluster: Connection, topics: set[tuple[str, str]]) -> dict[tuple[str, str], dict[int, int]]:
+    """Return the last stable offsets: (topic, topic id) → partition → offset. Recreated topics are left out."""
     with Admin(cluster) as admin:
         described = admin.describe({topic for topic, _ in topics})
-    existing = [(topic, id) for topic, id in topics if topic in described and described[topic].topic_id == id]
-    return {
-        (topic, id): {
-            number: end
-            for number, (_, end) in readers.bounds(cluster, topic, range(described[topic].partitions)).items()
-        }
-        for topic, id in existing
-    }
+    existing = [
+        (topic, topic_id)
+        for topic, topic_id in topics
+        if topic in described and described[topic].topic_id == topic_id
+    ]
+    ends: dict[tuple[str, str], dict[int, int]] = {}
+    for topic, topic_id in existing:
+        bounds = readers.bounds(cluster, topic, range(described[topic].partitions))
+        ends[topic, topic_id] = {partition: end for partition, (_, end) in bounds.items()}
+    return ends

@@ -13,7 +13,7 @@ _IDLE_AFTER_MS = 10_000
 
 
 class StatusSnapshot(NamedTuple):
-    """All partitions at one moment, in ms since the epoch. `missing`: names without topics, each with the reason."""
+    """All partitions at the time `clock` (ms since the epoch). `missing`: name without topics → the error."""
 
     clock: int
     statuses: tuple[PartitionStatus, ...]
@@ -25,9 +25,10 @@ class StatusSnapshot(NamedTuple):
 
 
 def _is_busy(status: PartitionStatus, clock: int) -> bool:
+    """Return True if the partition may have progress: a recent decision, or a lag of a process or projection."""
     if status.kind is AGGREGATE:
-        last = 0 if status.counts is None else status.counts.last
-        return bool(status.owned) and clock - last < _IDLE_AFTER_MS
+        last_decision = 0 if status.counts is None else status.counts.last
+        return bool(status.owned) and clock - last_decision < _IDLE_AFTER_MS
     return bool(status.owned and status.lag)
 
 
@@ -41,7 +42,7 @@ def with_rates(previous: StatusSnapshot | None, current: StatusSnapshot) -> Stat
 
 
 def with_zero_rates(snapshot: StatusSnapshot) -> StatusSnapshot:
-    """Return the snapshot of a moment without decisions: the rate of every owner is 0."""
+    """Return the snapshot with the rate 0 for every owner: for a moment without decisions."""
     statuses = (
         replace(status, rates=None if status.counts is None else Rates(None, 0, 0))
         for status in snapshot.statuses
@@ -63,7 +64,8 @@ def _rates(previous: PartitionStatus | None, current: PartitionStatus) -> Rates 
         is_known = is_same_run and previous.position is not None and current.position is not None
         done, refused = (current.position or 0) - (previous.position or 0) if is_known else 0, 0
     sent = (current.end or 0) - (previous.end or 0)
-    return Rates(*(max(0, count) / seconds for count in (sent, done, refused)))
+    sent_rate, done_rate, refused_rate = (max(0, count) / seconds for count in (sent, done, refused))
+    return Rates(sent_rate, done_rate, refused_rate)
 
 
 def _owner_run(status: PartitionStatus) -> str | None:

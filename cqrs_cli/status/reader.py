@@ -28,7 +28,6 @@ _RATE_INTERVAL = 0.5
 #: Seconds after which topics that did not exist are searched again.
 _SEARCH_INTERVAL = 5.0
 
-
 _NO_CLASSES: Mapping[str, type[State]] = MappingProxyType({})
 
 
@@ -41,7 +40,7 @@ class _StatusSource(Protocol):
 
 
 class _SubscriptionStatuses:
-    """The subscriptions of a process."""
+    """Reads the status of the subscriptions of a process."""
 
     def __init__(
         self, connection: Connection, topics: ProcessTopics, aggregates: Iterable[str], state_dir: Path
@@ -52,8 +51,7 @@ class _SubscriptionStatuses:
 
     def poll_statuses(self) -> list[PartitionStatus]:
         return [
-            subscription_status(subscription, self._topics, self._state_dir)
-            for subscription in self._reader.read_states()
+            subscription_status(state, self._topics, self._state_dir) for state in self._reader.read_states()
         ]
 
 
@@ -105,7 +103,7 @@ class StatusReader:
             raise next(iter(self.missing.values()))
 
     def _find_topics(self) -> None:
-        """Search for topics."""
+        """Create a reader for each aggregate and process whose topics exist now; note the error of each other."""
         self._searched_at = time.monotonic()
         for name, make_source in list(self._missing_sources.items()):
             try:
@@ -134,9 +132,9 @@ class StatusReader:
     def with_states(
         self, snapshot: StatusSnapshot, store: str, digest_states: Mapping[str, type[State]] = _NO_CLASSES
     ) -> StatusSnapshot:
-        """Return the snapshot with this machine's shards of the aggregates. `store`: the setting.
+        """Return the snapshot with this machine's shards of the aggregates. `store`: the setting `store`.
 
-        `digest_states`: the aggregates whose states are summed up, each with their class.
+        `digest_states`: aggregate → class of its states, for the aggregates whose digests are summed up.
         """
         statuses: list[PartitionStatus] = []
         for name, group in groupby(
@@ -144,7 +142,7 @@ class StatusReader:
         ):
             own_statuses = [replace(status, store=store) for status in group]
             has_shards = name and store == "lmdb"  # with states in memory, a shard here is obsolete
-            if has_shards and not missing_modules("spark"):  # without LMDB no shard was ever written here
+            if has_shards and not missing_modules("spark"):  # without LMDB this machine has no shard
                 from cqrs_cli.status.shards import with_shards
 
                 own_statuses = with_shards(

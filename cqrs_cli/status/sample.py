@@ -1,4 +1,6 @@
-"""Reads the newest records of a partition at each poll: how long commands wait and take, why some are rejected."""
+"""Reads the newest records of a partition at each poll, for the age of waiting commands, the latency, and the reasons
+of rejections.
+"""
 
 import time
 from collections import Counter
@@ -14,10 +16,10 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.status.partition import PartitionStatus
 
-#: The number of the last outcomes of a partition that a poll reads: reasons and latency come from them.
+#: The maximum number of outcomes that a poll reads from a partition, for the reasons and the latency.
 MAX_OUTCOMES = 500
 
-#: Timeout in seconds for records. They only add details to the display.
+#: Timeout in seconds for reading; it is short, because the records only add details to the display.
 _READ_TIMEOUT = 2.0
 
 
@@ -26,14 +28,13 @@ class Sampler:
 
     def __init__(self, connection: Connection, topics: Topics) -> None:
         self._connection, self._topics = connection, topics
-        self._outcome_ends: dict[int, int] = {}  # their end at the previous poll
-        self._oldest_undecided: dict[
-            int, tuple[int, int | None]
-        ] = {}  # position, and the timestamp of the command there
+        self._outcome_ends: dict[int, int] = {}  # partition → end of its outcomes at the previous poll
+        # Partition → position, and the timestamp (ms) of the command at the position.
+        self._oldest_undecided: dict[int, tuple[int, int | None]] = {}
 
-    def add_details(self, status: PartitionStatus, reader: Consumer, stable: int) -> PartitionStatus:
-        """Return the status with details. `reader` sees committed records only, `stable` is the end of the committed
-        commands. Raises the errors of `readers.read_with`.
+    def add_details(self, status: PartitionStatus, reader: Consumer, stable_end: int) -> PartitionStatus:
+        """Return the status with details. `reader` sees committed records only; `stable_end` is the last stable
+        offset of the commands. Raises the errors of `readers.read_with`.
         """
         partition, position = status.partition, max(status.start or 0, status.position or 0)
         reasons: Counter[str] = Counter()
@@ -48,7 +49,7 @@ class Sampler:
             if outcome.offset < position:
                 append_time = record.timestamp
         last_commit_time = 0 if status.counts is None else status.counts.last
-        oldest_timestamp = self._first_undecided(reader, status, position, stable)
+        oldest_timestamp = self._oldest_timestamp(reader, status, position, stable_end)
         return replace(
             status,
             reasons=reasons,
@@ -61,23 +62,23 @@ class Sampler:
         )
 
     def _new_outcomes(self, reader: Consumer, partition: int) -> list[Record]:
-        """Return the last outcomes since the previous poll; none at the first poll."""
+        """Return the newest outcomes since the previous poll; an empty list at the first poll."""
         topic = self._topics.outcomes
         start, end = readers.watermarks(reader, topic, partition)
         previous_end, self._outcome_ends[partition] = self._outcome_ends.get(partition, end), end
         return self._read(reader, topic, partition, max(start, previous_end, end - MAX_OUTCOMES), end)
 
-    def _first_undecided(
-        self, reader: Consumer, status: PartitionStatus, position: int, stable: int
+    def _oldest_timestamp(
+        self, reader: Consumer, status: PartitionStatus, position: int, stable_end: int
     ) -> int | None:
-        """Return the timestamp of the oldest waiting command; it is read once for a position."""
+        """Return the timestamp (ms) of the oldest waiting command; None if no command waits. Cached by position."""
         if not status.lag:
             return None
         partition = status.partition
         cached = self._oldest_undecided.get(partition)
         if cached is None or cached[0] != position or cached[1] is None:
             records = self._read(
-                reader, self._topics.commands, partition, position, min(stable, position + 10)
+                reader, self._topics.commands, partition, position, min(stable_end, position + 10)
             )
             cached = self._oldest_undecided[partition] = position, records[0].timestamp if records else None
         return cached[1]

@@ -22,10 +22,10 @@ def with_shards(
     state_dir: Path,
     digest_state: type[State] | None = None,
 ) -> list[PartitionStatus]:
-    """Return the partitions of an aggregate, each with its shard, if it can be trusted and belongs to the owner's
-    topic.
+    """Return the partitions of an aggregate, each with its shard. The shard is None if it is quarantined, or belongs to
+    another topic than the owner's claim.
 
-    `digest_state`: the class of its states, whose digests are then summed up.
+    `digest_state`: the class of the states, if their digests are to be summed up.
     """
     folder = shard_folder(state_dir, topics)
     return [
@@ -40,7 +40,7 @@ def _shard(path: Path, topic_id: str | None, digest_state: type[State] | None) -
         return None
     with closing(store):
         identity = msgspec.json.decode(store.identity(), type=Identity)
-        if identity.topics.get("commands") != topic_id:  # of an earlier topic with this name
+        if identity.topics.get("commands") != topic_id:  # the shard of a deleted topic with this name
             return None
         digest_sum = None
         if digest_state is not None:

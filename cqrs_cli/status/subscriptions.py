@@ -12,17 +12,13 @@ from cqrs_cli.telemetry.blocked_file import read_reason
 
 
 def subscription_status(state: SubscriptionState, topics: ProcessTopics, state_dir: Path) -> PartitionStatus:
-    """Return the status of a subscription after a poll, with its owner's report if the owner is on this machine."""
-    subscription, source, position = (
-        state.subscription,
-        state.subscription.source,
-        state.position,
-    )
+    """Return the status of a subscription, with the reason why its owner waits if the owner is on this machine."""
+    subscription, source, position = state.subscription, state.subscription.source, state.position
     offset = None if position is None else position.offset
     lag = 0 if offset is None else max(0, state.end - max(state.start, offset))
-    stopped = None if position is None else position.stopped
+    stopped_at = None if position is None else position.stopped
     owner = owner_of(None if position is None else position.claim)
-    trial = None if position is None else position.claim.suspects
+    suspects = None if position is None else position.claim.suspects
     blocked_reason = (
         read_reason(subscription_folder(state_dir, topics, source.topic, source.partition)) if lag else ""
     )
@@ -37,8 +33,8 @@ def subscription_status(state: SubscriptionState, topics: ProcessTopics, state_d
         lag=lag,
         owner=owner,
         owned=owner is not None and not owner.stopped,
-        trial=None if trial is None else describe_suspects(trial),
+        trial=None if suspects is None else describe_suspects(suspects),
         waits_for=blocked_reason or None,
-        stopped_at=stopped,
-        way_out=f"cqrs run --process {subscription.process} --skip {subscription.address}@{stopped}",
+        stopped_at=stopped_at,
+        way_out=f"cqrs run --process {subscription.process} --skip {subscription.address}@{stopped_at}",
     )

@@ -183,7 +183,7 @@ DETAILS = [
     Mutation(
         "an ended task keeps the clients of its owners",
         "cqrs_cli/runs/task.py",
-        (("            owner.drop_owner()\n", "            pass\n"),),
+        (("            supervisor.drop_owner()\n", "            pass\n"),),
         "tests/jobs/run/test_processes.py::test_ended_task_closes_its_clients",
     ),
     Mutation(

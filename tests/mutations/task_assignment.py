@@ -26,7 +26,7 @@ TASK_ASSIGNMENT = [
     Mutation(
         "an earlier run never gives up partitions that a later run does not claim",
         "cqrs_cli/runs/takeover.py",
-        (("self._clock() - self._last_claim_at > after", "False"),),
+        (("self._clock() - self._last_claim_at > timeout", "False"),),
         f"{_TAKEOVER_TESTS}::test_earlier_run_gives_up_remaining_partitions",
     ),
     Mutation(

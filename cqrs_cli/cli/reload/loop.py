@@ -10,7 +10,7 @@ from pathlib import Path
 from cqrs_cli.cli.reload.files import CHECKED_CODE, load_contracts
 from cqrs_cli.cli.reload.rules import Contracts, objections
 from cqrs_cli.errors import CqrsError, TakenOverError
-from cqrs_cli.runs.source_files import Sources, changed_names, read_sources, sources_digest
+from cqrs_cli.runs.source_files import Sources, changed_paths, read_sources, sources_digest
 
 #: Seconds between two polls of the files. Files count as changed if two polls in a row find the same new content.
 POLL_INTERVAL = 0.3
@@ -85,7 +85,7 @@ class Reloader:
         time.sleep(POLL_INTERVAL)
         if read_sources(self._root, self._package) != current:
             return checked_sources  # an editor is still writing
-        changed_files = changed_names(self._sources, current, self._root)
+        changed_files = changed_paths(self._sources, current, self._root)
         if not changed_files and self._child is not None:
             self._report("the files match the running code again")
             return current
