@@ -25,14 +25,14 @@ def plan_reading(connection: Connection, topics: Topics, package: str, root: Pat
 
 def read_log(context: "SparkContext", plan: ReadPlan) -> tuple[int, list[Unreadable]]:
     """Return the number of events, and the unreadable events; raises the gravest error of the tasks."""
-    results, numbers = result_accumulator(context, Readable), range(len(plan.bounds))
-    job = partial(run_on_workers, context, numbers, partial(_task, plan), results)
-    results_by_partition = run_job(context, results, job, lambda results: None, numbers)
+    results, partitions = result_accumulator(context, Readable), range(len(plan.bounds))
+    job = partial(run_on_workers, context, partitions, partial(_check_task, plan), results)
+    results_by_partition = run_job(context, results, job, lambda results: None, partitions)
     return sum(result.events for result in results_by_partition.values()), [
         unreadable for result in results_by_partition.values() for unreadable in result.unreadable
     ]
 
 
-def _task(plan: ReadPlan, partition: int) -> Readable:
+def _check_task(plan: ReadPlan, partition: int) -> Readable:
     """The task that Spark runs on a worker."""
     return read_partition(with_shipped_code(plan), partition)

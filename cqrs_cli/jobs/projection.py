@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 #: Seconds between two polls of the ends of the logs.
 _ENDS_INTERVAL = 2.0
 
-#: The number of records that one process projects in the time of a Spark start, which takes five seconds and more.
+#: The number of records that one process projects while Spark would start, which takes five seconds and more.
 SMALL_BACKLOG = 100_000
 
 #: A function that projects a plan to its targets, or for ever: in this process, or on Spark.
@@ -77,7 +77,7 @@ def run_in_process(
 
         results = project_partitions(plan, plan.sources, loaded, report, show_progress)
         raise_gravest(results)
-        return _with_totals(reader.read_progress(), results)
+        return _with_task_totals(reader.read_progress(), results)
 
 
 def is_small_backlog(plan: ProjectionPlan) -> bool:
@@ -86,12 +86,13 @@ def is_small_backlog(plan: ProjectionPlan) -> bool:
         return reader.read_progress().lag <= SMALL_BACKLOG
 
 
-def _with_totals(progress: ProjectionProgress, results: Sequence[ProjectorResult]) -> ProjectionProgress:
+def _with_task_totals(progress: ProjectionProgress, results: Sequence[ProjectorResult]) -> ProjectionProgress:
+    """Return the progress with the number of events and the seconds of all tasks."""
     seconds = max(result.ended for result in results) - min(result.started_at for result in results)
     return replace(progress, events=sum(result.events for result in results), seconds=seconds)
 
 
-def _task(
+def _project_task(
     plan: ProjectionPlan,
     partitions: Assignment,
     notes_address: Address,
@@ -169,13 +170,13 @@ class _ProjectionWork(LongWork[ProjectorResult, ProjectionProgress]):
         super().__init__(f"cqrs project {plan.name}", len(plan.sources), Timing(), plan.targets is None)
         self._plan, self._notes, self._show, self._report = plan, notes, show, report
         self._reader, self._last_progress = reader, reader.read_progress()
-        self._start_positions: dict[int, int] = {}  # by source: the position at which its task began
+        self._start_positions: dict[int, int] = {}  # source number → the position at which its task began
         self._resubmissions = 0  # the number of resubmitted tasks
 
     def task(
         self, partitions: Assignment, submission: int, results: "Accumulator[dict[int, ProjectorResult]]"
     ) -> Task:
-        return partial(_task, self._plan, partitions, self._notes.address, results)
+        return partial(_project_task, self._plan, partitions, self._notes.address, results)
 
     def note_submission(self, partitions: Assignment, submission: int) -> None:
         self._resubmissions += submission > 0
@@ -221,4 +222,4 @@ class _ProjectionWork(LongWork[ProjectorResult, ProjectionProgress]):
         for text in self._notes.take_new():
             self._report(text)
         raise_gravest(results)
-        return _with_totals(self.poll_progress()(), results)
+        return _with_task_totals(self.poll_progress()(), results)

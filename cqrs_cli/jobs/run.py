@@ -1,6 +1,6 @@
-"""The driver of `cqrs run`: all partitions of aggregates, and all that process managers subscribe to, in one run.
+"""The driver of `cqrs run`: one run owns the partitions of aggregates, and the subscriptions of process managers.
 
-The claims carry the progress.
+The progress is read from the claims.
 """
 
 import time
@@ -95,14 +95,14 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
         self._context, self._progress, self._show, self._report = context, progress, show, report
         is_standby = plan.timing.standby_timeout is not None
         self._watch = PlanWatch(plan, processes, sources) if is_standby else None
-        self._is_outgrown_reported = False  # True once the message was reported
+        self._is_outgrown_reported = False  # True: the message about new partitions was reported
 
     def task(
         self, numbers: Assignment, submission: int, results: "Accumulator[dict[int, OwnerExit[Any]]]"
     ) -> Task:
         plan = replace(self._plan, submission=submission)
         processes = self._processes and replace(self._processes, submission=submission)
-        return partial(_task, plan, processes, numbers, results)
+        return partial(_own_task, plan, processes, numbers, results)
 
     def note_submission(self, numbers: Assignment, submission: int) -> None:
         self._progress.note_submission(self._partitions_of(numbers), submission)
@@ -148,8 +148,8 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
             self._is_outgrown_reported = True
 
     def is_over(self, results: Sequence[OwnerExit[Any]]) -> bool:
-        """True if these results end the run, as for all work, except that owners may be taken over. A later run takes
-        over partitions one by one: to fence the other partitions would leave them without an owner until their turn.
+        """True if these results end the run. The takeover of an owner does not: a later run takes over partitions one
+        by one, and fencing the other partitions would leave them without an owner until their turn.
         """
         other_results = [result for result in results if not isinstance(result.error, TakenOverError)]
         return super().is_over(other_results) or self._progress.takeover.has_stalled(
@@ -198,14 +198,16 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
         is_active = has_broker and self._progress.sends_heartbeats()  # a standby run has nothing to close
         quiet_until = time.monotonic() + (self.timing.close_timeout if is_active else 0.0)
         deadline = quiet_until + (self.timing.retire_deadline if has_broker else 0.0)
-        running = list(jobs)
-        while running and time.monotonic() < (deadline if self._progress.is_checkpointing() else quiet_until):
-            running[0].join(0.05)
-            running = [job for job in running if job.is_alive()]
-        if running:
-            cancel_all(running)
+        running_jobs = list(jobs)
+        while running_jobs and time.monotonic() < (
+            deadline if self._progress.is_checkpointing() else quiet_until
+        ):
+            running_jobs[0].join(0.05)
+            running_jobs = [job for job in running_jobs if job.is_alive()]
+        if running_jobs:
+            cancel_all(running_jobs)
             if has_broker:
-                self.stop_tasks(jobs)  # tasks that had not claimed yet at the first pass
+                self.stop_tasks(jobs)  # for tasks that had not claimed when the partitions were fenced first
         for text in self._progress.reports.new_messages():
             self._report(text)
         return has_broker
@@ -227,7 +229,7 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
         return snapshot
 
 
-def _task(
+def _own_task(
     plan: Plan,
     processes: ProcessPlan | None,
     numbers: Assignment,

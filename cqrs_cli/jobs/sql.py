@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from cqrs_cli.settings.settings import Settings
 
-#: Set for every query: times in UTC, rows of JSON with all their columns.
+#: Spark's settings for every query: times in UTC, and JSON rows that contain null columns, too.
 _SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.jsonGenerator.ignoreNullFields": "false"}
 
 #: Spark's properties with a keyring, so that no personal value stays on a disk: Spark encrypts spilled data with a key
@@ -68,11 +68,11 @@ def text_columns(result: "DataFrame") -> "DataFrame":
     """
     from pyspark.sql import functions, types
 
-    numbered_columns = result.toDF(
+    renamed_result = result.toDF(
         *(f"c{number}" for number in range(len(result.columns)))
-    )  # names may repeat
+    )  # the names of a result may repeat
     columns = []
-    for field, name in zip(numbered_columns.schema, result.columns, strict=True):
+    for field, name in zip(renamed_result.schema, result.columns, strict=True):
         column = functions.col(field.name)
         if isinstance(field.dataType, types.TimestampType):
             column = functions.date_format(column, _TIME_FORMAT)
@@ -81,7 +81,7 @@ def text_columns(result: "DataFrame") -> "DataFrame":
         elif isinstance(field.dataType, (types.ArrayType, types.MapType, types.StructType)):
             column = functions.to_json(column, {"timestampFormat": _TIME_FORMAT})
         columns.append(column.alias(name))
-    return numbered_columns.select(*columns)
+    return renamed_result.select(*columns)
 
 
 def json_lines(result: "DataFrame") -> "DataFrame":
@@ -93,28 +93,23 @@ def json_lines(result: "DataFrame") -> "DataFrame":
 
 def split_queries(text: str) -> list[str]:
     """Return the queries of a text, which semicolons separate; semicolons in quotes and comments do not count."""
-    queries, start, token = (
-        [],
-        0,
-        re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|;", re.DOTALL),
-    )
-    for part in token.finditer(text):
-        if part[0] == ";":
-            queries.append(text[start : part.start()])
-            start = part.end()
-    return [
-        query
-        for text_part in [*queries, text[start:]]
-        if (query := text_part.strip()) and not _is_comment(query)
-    ]
+    token = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|;", re.DOTALL)
+    texts, start = [], 0
+    for match in token.finditer(text):
+        if match[0] == ";":
+            texts.append(text[start : match.start()])
+            start = match.end()
+    texts.append(text[start:])
+    return [query for query in map(str.strip, texts) if query and not _is_comment(query)]
 
 
 def _is_comment(query: str) -> bool:
+    """Return True if the query consists of comments and blank lines."""
     return all(not line.strip() or line.strip().startswith("--") for line in query.splitlines())
 
 
 class SqlSession:
-    """Queries of a project, over its current states, or its states as of `at`."""
+    """Runs queries over the topics and states of a project."""
 
     def __init__(
         self,
@@ -128,12 +123,8 @@ class SqlSession:
         `UsageError` for a topic without offsets. `flags`: the options of the data source that choose the cluster and
         its topics.
         """
-        self._context, self._connection, self._settings, self._time_or_positions = (
-            context,
-            connection,
-            settings,
-            at,
-        )
+        self._context, self._connection, self._settings = context, connection, settings
+        self._time_or_positions = at
         self._flags = dict(flags or {})
         self._created_views: set[str] = set()
         self._results: list[Any] = []
@@ -153,7 +144,7 @@ class SqlSession:
     def query(self, text: str) -> "DataFrame":
         """Return the answer of a query; raises `UsageError` for a text that Spark does not understand."""
         with self.one_line_errors():
-            self._create_named(text)
+            self._create_named_views(text)
             return self._spark.sql(text)
 
     def write(self, result: "DataFrame", target: Target) -> int:
@@ -187,9 +178,11 @@ class SqlSession:
         for results in self._results:
             raise_gravest(results.value.values())
 
-    def _create_named(self, text: str) -> None:
-        """Create the views that a query names. SHOW creates all views, except states without topics; with an offset for
-        each partition as `at`, only the states that the query names.
+    def _create_named_views(self, text: str) -> None:
+        """Create the views that a query names.
+
+        SHOW creates all views of existing topics. If `at` is a function, SHOW creates only the views of states that the
+        query names, because the function may have no offsets for some topics.
         """
         words = {word.lower() for word in _WORD.findall(text)}
         for name in self.names:

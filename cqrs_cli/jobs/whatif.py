@@ -45,7 +45,7 @@ DIFFERENCE_COLUMNS = (
     "type string, was string, would string"
 )
 
-#: The number of differences in a batch for Spark.
+#: The maximum number of differences in a batch for Spark.
 ROWS_PER_BATCH = 1_000
 
 
@@ -109,7 +109,7 @@ def decide_all_again(
     results = result_accumulator(context, WhatifResult)
     started_at, partitions = time.monotonic(), plan.families
     with TaskReports(driver_address(context), dict.fromkeys(partitions)) as reports:
-        plan = replace(plan, words=reports.address)
+        plan = replace(plan, report_address=reports.address)
 
         def show_progress(results: dict[int, WhatifResult]) -> None:
             show(reports.progress({partition: result.commands for partition, result in results.items()}))
@@ -161,7 +161,7 @@ def decide_partition_again(plan: WhatifPlan, partition: int) -> WhatifResult:
 
 
 def _task(plan: WhatifPlan, partition: int) -> WhatifResult:
-    """The task that Spark runs on a worker if there is no target."""
+    """Decide a partition again on a worker, if there is no target."""
     return decide_partition_again(_with_shipped_code(plan), partition)
 
 
@@ -191,6 +191,7 @@ def difference_rows(
 
 
 def _columns(differences: list[HistoryDifference]) -> "pyarrow.RecordBatch":
+    """Return the differences in the columns of `DIFFERENCE_COLUMNS`."""
     import pyarrow
 
     texts = pyarrow.string()
@@ -204,6 +205,7 @@ def _columns(differences: list[HistoryDifference]) -> "pyarrow.RecordBatch":
 
 
 def _lines(differences: list[HistoryDifference]) -> "pyarrow.RecordBatch":
+    """Return each difference as a line of JSON."""
     import pyarrow
 
     lines = [encode_json(difference.document()).decode() for difference in differences]

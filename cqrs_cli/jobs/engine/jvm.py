@@ -52,12 +52,12 @@ logging.getLogger("py4j").addHandler(logging.NullHandler())
 logging.getLogger("py4j").propagate = False
 
 
-def _is_not_py4js(record: logging.LogRecord) -> bool:
+def _is_not_from_py4j(record: logging.LogRecord) -> bool:
     return record.module != "java_gateway"
 
 
 # py4j logs a few messages to the root logger instead of its own, such as Ctrl-C with a traceback.
-logging.getLogger().addFilter(_is_not_py4js)
+logging.getLogger().addFilter(_is_not_from_py4j)
 
 
 @contextmanager

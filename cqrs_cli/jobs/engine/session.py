@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 #: The module from which Spark forks its Python workers.
 DAEMON = "cqrs_cli.jobs.engine.daemon"
 
-#: Settings that correctness needs: a second copy of a task would fence the first copy, a set must have the same order
-#: everywhere, and a file in the worker's current folder must not shadow a module.
+#: Settings that correctness needs: a speculative copy of a task would fence the first copy, a set must have the same
+#: order everywhere, and a file in the worker's current folder must not shadow a module.
 FIXED = {
     "spark.speculation": "false",
     "spark.dynamicAllocation.enabled": "false",
@@ -45,7 +45,7 @@ DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",  # Spark writes to stderr even in a pipe
     "spark.sql.catalogImplementation": "in-memory",
-    "spark.hadoop.fs.defaultFS": "file:///",  # a Hadoop of this machine may have another one: --out is a local path
+    "spark.hadoop.fs.defaultFS": "file:///",  # --out is a local path, whatever file system this machine's Hadoop has
     "spark.hadoop.fs.permissions.umask-mode": "077",  # for the files of --out; Hadoop ignores the process's umask
     "spark.executorEnv.MALLOC_ARENA_MAX": f"{ARENAS}",  # an owner has a dozen threads: more arenas cost 60 MB
     "spark.python.daemon.module": DAEMON,
@@ -224,7 +224,7 @@ def _stop(context: "SparkContext") -> None:
 
     accumulators, context._accumulatorServer = context._accumulatorServer, None  # type: ignore[assignment]
     accumulators.handle_error = lambda *_: None  # type: ignore[method-assign]  # the JVM exits: no errors
-    # `shutdown` polls: it would block for up to a second
+    # In a thread, because `shutdown` may block for a second.
     threading.Thread(target=accumulators.shutdown, daemon=True).start()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -13,14 +13,16 @@ from cqrs_cli.jobs.engine.session import session_property
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-#: Timeout in seconds for a cluster's executors, and seconds without a further executor after which they are complete.
+#: Timeout in seconds for the first executor of a cluster.
 EXECUTOR_TIMEOUT = 60.0
-_NO_FURTHER_AFTER = 1.0
+
+#: Seconds without a further executor, after which all executors are assumed to have registered.
+_COMPLETE_AFTER = 1.0
 
 #: The default port of a master's web UI.
 UI_PORT = "8080"
 
-#: The largest number of tasks to list: all tasks of a stage.
+#: The maximum number of tasks to list, more than a stage has.
 _MAX_TASKS = 1_000_000
 
 #: Timeout in seconds for an answer of a master.
@@ -44,7 +46,7 @@ def wait_for_slots(
     `report` gets a message after a long wait, with the applications that hold the cores of a standalone master.
     """
     started_at = time.monotonic()
-    complete_after = 0.0 if str(context.master).startswith("local") else _NO_FURTHER_AFTER
+    complete_after = 0.0 if str(context.master).startswith("local") else _COMPLETE_AFTER
     core_count, last_change = 0, started_at
     while not core_count or time.monotonic() - last_change < complete_after:
         cores = _cores(_executors(context))
@@ -67,6 +69,7 @@ def wait_for_slots(
 
 
 def _describe_core_holders(context: "SparkContext", prefix: str) -> str:
+    """Return `prefix` and the applications that hold the cores; empty if they are unknown."""
     port = session_property(context, "spark.master.ui.port") or UI_PORT
     text = describe_holders(str(context.master), port, str(context.applicationId))
     return f"{prefix}{text}" if text else ""
@@ -77,9 +80,7 @@ class Slots(NamedTuple):
 
     slots: int  # number of tasks that can run at once on executors that accept tasks
     busy: int  # number of running tasks, on any executor
-    drained: frozenset[
-        str
-    ]  # ids of the executors that accept no further tasks, and exit after their last task
+    drained: frozenset[str]  # ids of executors that accept no further tasks, and exit after their last task
 
 
 def current_slots(context: "SparkContext") -> Slots:
@@ -140,6 +141,7 @@ def describe_holders(master: str, ui_port: str, own_id: str) -> str:
 
 
 def _fetch_state(url: str) -> dict[str, Any] | None:
+    """Return the JSON state from a master's web UI; None if there is no valid answer."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(url, timeout=_MASTER_TIMEOUT) as response:

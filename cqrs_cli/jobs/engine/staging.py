@@ -43,7 +43,7 @@ def staged_writer(context: "SparkContext", target: Target) -> Iterator[Write]:
             java: Any = context._jvm
             folder = java.org.apache.hadoop.fs.Path(stage)
             files = folder.getFileSystem(context._jsc.hadoopConfiguration())
-            _rename_lines(java, files, folder, target.format)
+            _rename_text_files(java, files, folder, target.format)
 
 
 @contextmanager
@@ -58,18 +58,18 @@ def staging_folder(context: "SparkContext", target: Target) -> Iterator[str]:
         files = path.getFileSystem(context._jsc.hadoopConfiguration())
         check_empty(target.folder, files.exists(path) and bool(len(files.listStatus(path))))
         if not files.mkdirs(stage):
-            raise _unwritable(target, f"cannot create {stage}")
+            raise _unwritable_error(target, f"cannot create {stage}")
     except Py4JJavaError as error:
-        raise _unwritable(target, error.java_exception.getMessage()) from error
+        raise _unwritable_error(target, error.java_exception.getMessage()) from error
     try:
         yield str(stage)
         try:
             files.delete(path, False)  # not recursive: another replay may have filled the folder since
             renamed = files.rename(stage, path)
         except Py4JJavaError as error:
-            raise _unwritable(target, error.java_exception.getMessage()) from error
+            raise _unwritable_error(target, error.java_exception.getMessage()) from error
         if not renamed:
-            raise _unwritable(target, f"cannot rename {stage}")
+            raise _unwritable_error(target, f"cannot rename {stage}")
     finally:
         files.delete(stage, True)
 
@@ -99,14 +99,14 @@ def _write(
     )
 
 
-def _rename_lines(java: Any, files: Any, stage: Any, ending: str) -> None:
-    """Rename the files to the format's ending: Spark's text writer names them .txt."""
+def _rename_text_files(java: Any, files: Any, stage: Any, extension: str) -> None:
+    """Rename the files to the extension of their format: Spark's text writer names them .txt."""
     for status in files.listStatus(stage):
         name = str(status.getPath().getName())
         if name.endswith(".txt"):
-            renamed = java.org.apache.hadoop.fs.Path(stage, f"{name.removesuffix('.txt')}.{ending}")
+            renamed = java.org.apache.hadoop.fs.Path(stage, f"{name.removesuffix('.txt')}.{extension}")
             files.rename(status.getPath(), renamed)
 
 
-def _unwritable(target: Target, reason: str) -> ConfigurationError:
+def _unwritable_error(target: Target, reason: str) -> ConfigurationError:
     return ConfigurationError(f"cannot write {target.folder}: {reason}", "name another folder after --out")

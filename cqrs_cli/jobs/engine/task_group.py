@@ -1,5 +1,5 @@
-"""The long-running tasks of a run, as `watch` drives them: resubmits lost tasks, and rebalances partitions to slots
-that join, and away from executors that are drained.
+"""The long-running tasks of a run. `watch` uses them to resubmit lost tasks, and to move partitions to new slots and
+away from drained executors.
 """
 
 import threading
@@ -36,8 +36,8 @@ class _Task(Generic[_Result]):
 
     partitions: Assignment
     job: LongJob[_Result]
-    futile_losses: int = 0
-    backoff: float = 0.0
+    futile_losses: int = 0  # consecutive losses without progress
+    backoff: float = 0.0  # seconds between the last loss and its resubmission
     resubmit_at: float | None = None  # monotonic seconds, while a resubmission is scheduled
 
 
@@ -49,9 +49,8 @@ class TaskGroup(Generic[_Result, _Progress]):
     ) -> None:
         self._context, self._work, self._report = context, work, report
         self._tasks: list[_Task[_Result]] = []
-        self._outgoing_jobs: list[
-            LongJob[_Result]
-        ] = []  # jobs whose partitions have all moved to other tasks
+        # Jobs whose partitions have all moved to other tasks.
+        self._outgoing_jobs: list[LongJob[_Result]] = []
         self._submission = -1
         self.is_finished = False  # True: no task is resubmitted
         self._task_ended = threading.Event()
@@ -165,10 +164,8 @@ class TaskGroup(Generic[_Result, _Progress]):
             return
         self._last_poll = now
         available = current_slots(self._context)
-        slot_count, all_have_slots = (
-            available.slots,
-            available.busy >= sum(job.is_alive() for job in self.jobs),
-        )
+        slot_count = available.slots
+        all_have_slots = available.busy >= sum(job.is_alive() for job in self.jobs)
         if all_have_slots and (not slot_count or self._reassign_partitions(available)):
             self._last_sufficient = now
         elif 0 < slot_count < task_count and now - self._last_sufficient > (

@@ -62,12 +62,12 @@ def _watch_tasks(
         group.is_finished = group.is_finished or work.is_over(group.results())
         for partitions in group.resubmit_due():
             unowned.restart(work.partition_names(partitions))
-        lost, poll = group.lost_tasks(), poll or _ProgressPoll(work)
+        lost_tasks, poll = group.lost_tasks(), poll or _ProgressPoll(work)
         if poll.is_late():
-            progress, lost = None, group.lost_tasks()  # the previous poll counts
+            progress, lost_tasks = None, group.lost_tasks()  # judged by the progress of the previous poll
         else:
             progress, poll = _polled_progress(poll, report), None
-        for task in lost:
+        for task in lost_tasks:
             group.schedule_resubmission(task)
         if progress is None:
             unowned.restart()  # without an answer, no claim is possible

@@ -40,15 +40,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ExportPlan(ReadPlan):
-    """A `ReadPlan`, and the other data that every task needs."""
+    """The plan of an export: what every task needs."""
 
-    chains: PartitionCounts
+    chains: PartitionCounts  # the partition counts over time, which give the segments of each key
     report_address: Address | None = None  # the address for the tasks' progress reports
     personal: bool = False  # True: the values of personal fields; False: redacted values
 
 
 class ExportResult(NamedTuple):
-    """The result of one partition, or of all: the number of events, or the error that ends the export."""
+    """The result of one or all partitions: the number of events, or the error that ends the export; and the seconds."""
 
     events: int = 0
     error: CqrsError | None = None

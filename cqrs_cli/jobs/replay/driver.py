@@ -83,7 +83,7 @@ def replay_events(
     results = result_accumulator(context, ReplayResult)
     started_at = time.monotonic()
     with listen(driver_address(context), _offsets_by_task(plan)) as reports:
-        plan = replace(plan, words=reports.address)
+        plan = replace(plan, report_address=reports.address)
         run = partial(
             run_job, context, results, show=_progress_callback(reports, show), partitions=plan.tasks
         )

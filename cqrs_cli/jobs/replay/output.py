@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: The columns before the state's columns.
 _KEY_COLUMNS = ("id", "version", "time")
 
-#: The number of aggregates in a batch for Spark.
+#: The maximum number of aggregates in a batch for Spark.
 ROWS_PER_BATCH = 10_000
 
 
@@ -93,14 +93,15 @@ class StateColumns:
 
 
 def _redacted(row: AggregateRow) -> AggregateRow:
-    """Return the aggregate with redacted personal fields: values from before the field's annotation are plain text in
-    the log.
+    """Return the aggregate with redacted personal fields. Decoding does not redact all of them: values from before the
+    field's annotation are unencrypted in the log.
     """
     state = mask(row.decoded)
     return row if state is row.decoded else row._replace(state=encode_json(state), decoded=state)
 
 
 def _lines(rows: list[AggregateRow]) -> "pyarrow.RecordBatch":
+    """Return each aggregate as a line of JSON."""
     import pyarrow
 
     lines = [

@@ -50,7 +50,7 @@ class CertifyPlan:
     cuts: Mapping[Kind, list[int]]
     lineage: CertifiedLineage | None = None  # the partition history of a repartitioned aggregate
     stretch: int = STRETCH  # number of records in a stretch
-    words: Address | None = None  # the address for the tasks' progress reports
+    report_address: Address | None = None  # where tasks send progress reports
 
 
 class CertifiedPartition(NamedTuple):
@@ -117,7 +117,7 @@ def certify_topics(
     results = result_accumulator(context, CertifiedPartition)
     started_at, partitions = time.monotonic(), range(plan.described.partitions)
     with TaskReports(driver_address(context), dict.fromkeys(partitions)) as reports:
-        task = partial(certify_partition, replace(plan, words=reports.address))
+        task = partial(certify_partition, replace(plan, report_address=reports.address))
 
         def show_progress(results: dict[int, CertifiedPartition]) -> None:
             show(reports.progress({partition: result.records for partition, result in results.items()}))
@@ -138,7 +138,7 @@ def certify_partition(plan: CertifyPlan, partition: int) -> CertifiedPartition:
 
     def work() -> CertifiedPartition:
         bounds = {kind: log.bounds(kind) for kind in KINDS}
-        with closing(LogProgress(plan.words, partition)) as progress:
+        with closing(LogProgress(plan.report_address, partition)) as progress:
             progress.start(sum(end - start for start, end in bounds.values()))
             return CertifiedPartition(
                 {kind: _hash_log(plan, log, kind, bounds[kind], progress) for kind in KINDS}

@@ -130,7 +130,7 @@ def verify_topics(
     started_at = time.monotonic()
     partitions = range(plan.aggregate.partitions)
     with listen(driver_address(context), dict.fromkeys(partitions)) as reports:
-        task = partial(_verify_task, replace(plan, words=reports.address))
+        task = partial(_verify_task, replace(plan, report_address=reports.address))
         job = partial(run_on_workers, context, partitions, task, results)
 
         def show_progress(results: dict[int, ProofResult]) -> None:

@@ -39,8 +39,8 @@ class ReplayPlan(ReadPlan):
     until: str | None = None  # RFC 3339 in UTC with milliseconds
     parts: int = 1  # tasks per partition: each fetches all events, and folds its part
     memory: int | None = None  # bytes per task before spilling; None: its share of the machine
-    words: Address | None = None  # where tasks send progress reports
-    tell_every: float = REPORT_INTERVAL
+    report_address: Address | None = None  # where tasks send progress reports
+    report_interval: float = REPORT_INTERVAL  # seconds between two reports
     chains: PartitionCounts | None = None  # of an aggregate that may have been repartitioned
     personal: bool = False  # decrypt personal fields, else redact them: digests are equal
 
@@ -117,7 +117,7 @@ def _fold(plan: ReplayPlan, log: PartitionLog, task: int) -> ReplayFold:
     limit = MemoryLimit(memory_share() if plan.memory is None else plan.memory)
     part, progress = (
         part_of(task % plan.parts, plan.parts),
-        ReplayProgress(plan.words, task, 0, plan.tell_every),
+        ReplayProgress(plan.report_address, task, 0, plan.report_interval),
     )
     fold = ReplayFold(
         aggregate, plan.until, limit, part, progress, plan.personal and aggregate.has_personal_fields

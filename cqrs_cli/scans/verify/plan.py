@@ -32,8 +32,8 @@ class ProofPlan:
     longest_window: int  # ms
     shards: Path | None = None  # the folder of the shards to compare with
     since: Generations | None = None  # folders of the earlier and the new checkpoint
-    words: Address | None = None  # where tasks send progress reports
-    tell_every: float = REPORT_INTERVAL
+    report_address: Address | None = None  # where tasks send progress reports
+    report_interval: float = REPORT_INTERVAL  # seconds between two reports
     early: int = CLOCK_TOLERANCE  # by how much a deferred command may be early, ms
     lineage: PartitionLineage | None = None  # after a repartitioning
     patience: float = 40.0  # timeout in s for open transactions: a killed owner's takes 20 s

@@ -57,7 +57,7 @@ def prove_partition(plan: ProofPlan, partition: int) -> ProofResult:
 
     def work() -> ProofResult:
         before = _earlier_folder(plan, partition)
-        with closing(LogProgress(plan.words, partition, plan.tell_every)) as progress:
+        with closing(LogProgress(plan.report_address, partition, plan.report_interval)) as progress:
             if before is not None:
                 try:
                     return _prove(plan, log, progress, before)

@@ -50,7 +50,7 @@ class WhatifPlan:
     deciding: DecisionSettings
     since: int | None = None  # ms
     until: int | None = None  # ms
-    words: Address | None = None  # where tasks send progress reports
+    report_address: Address | None = None  # where tasks send progress reports
     lineage: PartitionLineage | None = None  # after a repartitioning
 
     @property
@@ -89,7 +89,7 @@ def simulate(plan: WhatifPlan, result: WhatifResult) -> Iterator[HistoryDifferen
     topics, codec = plan.described.topics, plan.connection.payload_codec()
     log = PartitionLog(plan.connection, topics, result.partition, codec)
     with ExitStack() as stack:
-        log_progress = stack.enter_context(closing(LogProgress(plan.words, result.partition)))
+        log_progress = stack.enter_context(closing(LogProgress(plan.report_address, result.partition)))
         for found in _differences(plan, log, result, log_progress, stack):
             result.add_difference(found)
             yield found

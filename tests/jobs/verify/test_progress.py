@@ -92,7 +92,7 @@ def verification_plan(decided_bank: TopicHarness, state: bool = False) -> ProofP
 
 def certify(decided_bank: TopicHarness, report_address: Address) -> None:
     plan = plan_certify(decided_bank.connection, decided_bank.topics)
-    assert certify_partition(replace(plan, words=report_address), 0).error is None
+    assert certify_partition(replace(plan, report_address=report_address), 0).error is None
 
 
 def export(decided_bank: TopicHarness, report_address: Address) -> None:
@@ -105,7 +105,7 @@ def run_whatif(decided_bank: TopicHarness, report_address: Address) -> None:
     plan = plan_whatif(
         decided_bank.connection, decided_bank.topics, decided_bank.settings, "aggregates.bank_account"
     )
-    assert decide_partition_again(replace(plan, words=report_address), 0).commands
+    assert decide_partition_again(replace(plan, report_address=report_address), 0).commands
 
 
 @pytest.mark.kafka
@@ -114,7 +114,12 @@ def test_task_reports_each_log(decided_bank: TopicHarness, state: bool) -> None:
     """In the end the task has read as many offsets as it announced. Comparing states reads the events twice."""
     with RecordingTaskReports({0: None}) as task_reports:
         result = prove_partition(
-            replace(verification_plan(decided_bank, state), words=task_reports.address, tell_every=0.0), 0
+            replace(
+                verification_plan(decided_bank, state),
+                report_address=task_reports.address,
+                report_interval=0.0,
+            ),
+            0,
         )
         assert result.error is None and result.report.violations == ()
         report = result.report
