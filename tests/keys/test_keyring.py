@@ -74,7 +74,7 @@ def test_missing_kek_is_named(keks: dict[str, bytes], complaint: str) -> None:
         ("exec:/nowhere/tool", "cannot be run"),
         ("exec:'", "cannot be run"),
         ("exec: ", "cannot be run"),
-        (f"exec:{sys.executable} -c 'exit(3)'", "ended with 3"),
+        (f"exec:{sys.executable} -c 'exit(3)'", "ended with exit code 3"),
     ],
 )
 def test_invalid_keyring_address_is_refused(address: str, complaint: str, tmp_path: Path) -> None:

@@ -113,13 +113,13 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.scans.replay.fold import ReplayFold
 from cqrs_cli.scans.replay.limit import MemoryLimit
 from cqrs_cli.system.memory import process_memory
-from tests.support.eventlog import counted
+from tests.support.eventlog import counter_event
 fold = ReplayFold(Aggregate.of("counter", counter.decider), None, MemoryLimit(process_memory() + int(sys.argv[1])))
 mapped = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (mapped + (28 << 20),) * 2)
 for version in (1, 2):
     for start in range(0, 15_000, 1_000):
-        values = [counted(f"{number:03000}", version) for number in range(start, start + 1_000)]
+        values = [counter_event(f"{number:03000}", version) for number in range(start, start + 1_000)]
         fold.fold(values, range(start, start + 1_000).__getitem__)
 print(fold.total()[:2])
 """

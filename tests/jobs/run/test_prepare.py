@@ -49,7 +49,7 @@ def test_position_on_missing_partition_is_refused(counters: TopicHarness) -> Non
 
 def test_missing_offset_is_refused_before_fencing(counters: TopicHarness) -> None:
     counters.send(*increment_commands(2))
-    with pytest.raises(UsageError, match="has no offset 3 ") as raised:
+    with pytest.raises(UsageError, match="has no offset 3; name an offset from 0 to 2") as raised:
         counters.plan(accept_loss=["counter:0@3"])
     assert "from 0 to 2" in raised.value.hint
     with pytest.raises(UsageError, match="has no command at offset 2"):
