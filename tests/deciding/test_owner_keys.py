@@ -197,7 +197,7 @@ def test_paused_owner_writes_no_key(owner: OwnerStates) -> None:
     assert successor_of(owner).recover().keys.key_of("c") is None
 
 
-def test_committed_erasure_ignores_its_key(owner: OwnerStates, logs: LogsInMemory) -> None:
+def test_erased_key_in_the_topic_is_ignored(owner: OwnerStates, logs: LogsInMemory) -> None:
     """The record of the key is still in the keys topic, after the erasure."""
     owner.states.flush()
     owner.decide(erase(1))

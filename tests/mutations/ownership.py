@@ -51,7 +51,7 @@ OWNERSHIP = [
         "a committed erasure removes no key",
         _OWNER_KEYS,
         (("                self._end_key(subject, current.kid)", "                pass"),),
-        f"{_OWNER_KEY_TESTS}::test_committed_erasure_ignores_its_key",
+        f"{_OWNER_KEY_TESTS}::test_erased_key_in_the_topic_is_ignored",
     ),
     Mutation(
         "a lost key counts as erased",

@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.objects]
 
 @pytest.fixture
 def kind() -> str:
+    """The kind of payload store that the fixture `bank` uses."""
     return "objects"
 
 

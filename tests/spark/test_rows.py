@@ -87,14 +87,14 @@ def test_upcasters_apply_to_rows() -> None:
     assert [row["offset"] for row in rows(aggregate, "Closed", messages)] == [2]
 
 
-def test_upcaster_of_a_current_type() -> None:
+def test_upcaster_may_convert_a_current_type() -> None:
     found_rows = rows(account(Deposited=from_cents), "Deposited", log(("Deposited", {"cents": 300})))
     assert [row["amount"] for row in found_rows] == [Decimal(3)]
 
 
 @pytest.mark.parametrize("type_name", ["Deposited", "Closed"])
 def test_types_without_class_are_refused(type_name: str) -> None:
-    """The unknown event could belong to the requested type, and no other reader skips it either."""
+    """The unknown event could be one of the requested type, so it is not skipped, as in every other reader."""
     with pytest.raises(
         ContradictionError, match=r"t partition 0 offset 1: the code knows no event account\.Paid"
     ):

@@ -14,7 +14,7 @@ KEK = bytes(range(64, 128))
 
 def test_consumer_decrypts_a_value() -> None:
     record = key_value(wrap_key(aes_siv(KEK), "2026", "customer.keys", "c-é", KEY))
-    encrypted = KEY.encrypt(b'"Ann"', ValueLocation("customer", "c-é", "3/7/0", "name"))
+    encrypted = KEY.encrypt(b'"Ann"', ValueLocation("customer", "c-é", "3/7/0", "name"))  # event id 3/7/0
 
     key_document, sealed = json.loads(record or b""), _decode_base64(json.loads(encrypted)["$sealed"])
     data_key = _decrypt(KEK, _decode_base64(key_document["key"]), "customer.keys", "c-é", key_document["kid"])
