@@ -127,4 +127,5 @@ def _commands(lineage: Lineage) -> Iterator[CommandNode]:
 
 
 def _status(node: CommandNode) -> str:
+    """Return the status of the command's outcome; empty without an outcome."""
     return "" if node.outcome is None else str(msgspec.json.decode(node.outcome.data)["status"])

@@ -1,4 +1,4 @@
-"""The demo's project: a folder like a user's project, which the user can inspect after the demo."""
+"""Writes the demo's project: a folder like a user's project, which the user can inspect after the demo."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping

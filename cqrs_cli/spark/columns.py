@@ -68,13 +68,13 @@ def source_schema(kind: SourceKind, cls: "type[Struct] | None") -> "StructType":
     """Return the schema of a topic: the envelope, then the fields of `cls`, or `data` if `cls` is None."""
     from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
-    simple = {
+    spark_types = {
         "int": IntegerType(),
         "bigint": LongType(),
         "timestamp": TimestampType(),
         "string": StringType(),
     }
-    fields = [StructField(name, simple[text]) for name, text in ENVELOPE[kind].items()]
+    fields = [StructField(name, spark_types[text]) for name, text in ENVELOPE[kind].items()]
     if cls is None:
         return StructType([*fields, StructField(DATA, StringType())])
     return StructType(

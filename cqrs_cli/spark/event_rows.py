@@ -89,7 +89,7 @@ def event_arrays(envelopes: list[EventEnvelope]) -> "list[pyarrow.Array]":
 
 
 def _skip(data: object) -> None:
-    return None
+    """Return None: the decoder for events of other types."""
 
 
 def _raise_if_reference(value: bytes | None) -> None:

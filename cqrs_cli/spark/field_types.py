@@ -179,12 +179,13 @@ def _object_column(node: TypeNode, enclosing: tuple[type, ...]) -> "tuple[DataTy
     ]
 
     def convert(value: Any) -> dict[str, Any]:
-        converted = {}
-        for name, attribute, _, inner in columns:
+        converted: dict[str, Any] = {}
+        for name, attribute, _, convert_field in columns:
             field = value.get(attribute) if is_dict else getattr(value, attribute)
-            converted[name] = (
-                None if field is None or field is UNSET else field if inner is None else inner(field)
-            )
+            if field is None or field is UNSET:
+                converted[name] = None
+            else:
+                converted[name] = field if convert_field is None else convert_field(field)
         return converted
 
     fields = [types.StructField(name, column) for name, _, column, _ in columns]

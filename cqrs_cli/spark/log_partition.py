@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class LogPartition(InputPartition):
-    """A range of offsets, for one task, of the topic with this id."""
+    """The input of one task: a range of offsets of the topic with the id `topic_id`."""
 
     def __init__(self, topic_id: str, part: OffsetRange) -> None:
         super().__init__(part)

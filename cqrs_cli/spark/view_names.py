@@ -1,4 +1,4 @@
-"""The views of a project's topics: their names and the options of their reads. Pure."""
+"""Names the views of a project's topics, and returns the options with which each view is read."""
 
 from collections.abc import Iterable
 
