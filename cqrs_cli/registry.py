@@ -199,8 +199,9 @@ def _package(package: str, root: Path) -> ModuleType | None:
 
 def _import(spec: ModuleSpec) -> ModuleType:
     """Import a package, and replace a loaded module of the same name, such as the package of another project."""
-    for name in [name for name in sys.modules if name == spec.name or name.startswith(f"{spec.name}.")]:
-        del sys.modules[name]
+    for name in list(sys.modules):  # a copy, because another thread may import a module
+        if name == spec.name or name.startswith(f"{spec.name}."):
+            del sys.modules[name]
     module = sys.modules[spec.name] = module_from_spec(spec)
     # Without an explicit path, Python would search all of `sys.path` for a package that has no `__init__`.
     module.__path__ = list(spec.submodule_search_locations or ())

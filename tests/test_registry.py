@@ -197,3 +197,17 @@ def test_worker_imports_from_an_archive(project: Project, tmp_path: Path) -> Non
     )
     process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert process.stdout.strip() == f"{archive}/shop/domain/door.py"
+
+
+class _ImportingName(str):
+    """The name of a module. To compare it imports another module, as another thread may at any time."""
+
+    def startswith(self, *_: object) -> bool:
+        sys.modules["imported_meanwhile"] = sys
+        return False
+
+
+def test_modules_may_be_imported_meanwhile(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, _ImportingName("compared"), sys)
+    assert registry.load("door", "aggregates", project(door=DOOR)).name == "door"
+    del sys.modules["imported_meanwhile"]
