@@ -50,7 +50,12 @@ def require_all_partitions(counts: Mapping[str, int], sources: Iterable[EventPar
 
 
 class Tail(Protocol):
-    """A reader of one partition from a position on."""
+    """A reader of one partition from a position on.
+
+    `last_record` is the last record that `poll` has returned, as it is in the topic; None before the first record.
+    """
+
+    last_record: Record | None
 
     def poll(self, max_records: int) -> tuple[list[Record], int]:
         """Return up to `max_records` new records, and the next position, which may be after control records, too."""
@@ -80,6 +85,7 @@ class PartitionTail:
         client.
         """
         self._source, self._codec, self._position = source, codec, start
+        self.last_record: Record | None = None
         self._pending: list[Record] = []  # received but not returned yet: large data come in portions
         self._reader = reader or clients.bulk_consumer(
             connection, on_error=self._on_client_error, fetch_wait_max_ms=100
@@ -95,8 +101,11 @@ class PartitionTail:
         """Raises the errors of decoding; the next call tries again."""
         source = self._source
         self._pending = self._pending or self._received(max_records)
-        records, rest = self._codec.decode(source.topic, source.partition, self._pending[:max_records])
+        received = self._pending[:max_records]
+        records, rest = self._codec.decode(source.topic, source.partition, received)
         self._pending = [*rest, *self._pending[max_records:]]
+        if records:
+            self.last_record = received[len(records) - 1]
         return records, self._pending[0].offset if self._pending else self._position
 
     def _received(self, max_records: int) -> list[Record]:

@@ -52,9 +52,7 @@ class AggregateStatusReader:
         self._consumer: Consumer | None = None
 
     def _make_claim_reader(self) -> ClaimReader[int]:
-        claim_slots = {
-            partition: partition_claim_slot(self._topics, partition) for partition in self._partitions
-        }
+        claim_slots = {number: partition_claim_slot(self._topics, number) for number in self._partitions}
         return ClaimReader(self._connection, claim_slots)
 
     def close(self) -> None:

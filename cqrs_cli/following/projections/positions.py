@@ -12,6 +12,7 @@ from cqrs_cli.following.projections.databases.control import POSITIONS
 from cqrs_cli.following.projections.failures import is_not_found
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.kafka.event_tail import EventPartition
+from cqrs_cli.state.evidence import Evidence
 
 
 class Position(NamedTuple):
@@ -20,6 +21,7 @@ class Position(NamedTuple):
     topic_id: str
     next_offset: int
     owner: str
+    last_event: Evidence | None  # None before the first event
 
 
 class PositionMovedError(Exception):
@@ -34,22 +36,31 @@ def _row_of(plan: ProjectionPlan, source: EventPartition) -> ColumnElement[bool]
 def read_positions(connection: Connection, name: str) -> dict[tuple[str, int], Position]:
     """Return all positions of a projection by (topic, partition)."""
     row = POSITIONS.c
-    query = select(row.topic, row.partition, row.topic_id, row.next_offset, row.owner)
-    return {
-        (topic, partition): Position(topic_id, next_offset, owner)
-        for topic, partition, topic_id, next_offset, owner in connection.execute(
-            query.where(row.projection == name)
-        )
-    }
+    query = select(
+        row.topic, row.partition, row.topic_id, row.next_offset, row.owner, row.last_offset, row.last_digest
+    )
+    positions = {}
+    for topic, partition, topic_id, next_offset, owner, last_offset, last_digest in connection.execute(
+        query.where(row.projection == name)
+    ):
+        last_event = None if last_digest is None else Evidence(last_offset, last_digest)
+        positions[topic, partition] = Position(topic_id, next_offset, owner, last_event)
+    return positions
 
 
 def move_position(
-    db: Connection, plan: ProjectionPlan, source: EventPartition, old_offset: int, new_offset: int
+    db: Connection,
+    plan: ProjectionPlan,
+    source: EventPartition,
+    old_offset: int,
+    new_offset: int,
+    last_event: Evidence | None = None,
 ) -> None:
     """Move the position from `old_offset` to `new_offset`, as the first statement of a batch.
 
-    The statement locks the row, and stops a stale projector before its work. Raises `PositionMovedError` if the
-    position belongs to another run or topic, or is not at `old_offset`.
+    The statement locks the row, and stops a stale projector before its work. `last_event` is None for a move without
+    events, and for a batch that is written event by event. Raises `PositionMovedError` if the position belongs to
+    another run or topic, or is not at `old_offset`.
     """
     expected_row = (
         _row_of(plan, source)
@@ -57,11 +68,14 @@ def move_position(
         & (POSITIONS.c.next_offset == old_offset)
         & (POSITIONS.c.owner == plan.owner)
     )
-    if db.execute(update(POSITIONS).where(expected_row).values(next_offset=new_offset)).rowcount != 1:
+    values: dict[str, int | str] = {"next_offset": new_offset}
+    if last_event is not None:
+        values |= {"last_offset": last_event.offset, "last_digest": last_event.digest}
+    if db.execute(update(POSITIONS).where(expected_row).values(values)).rowcount != 1:
         raise PositionMovedError
 
 
-def read_own_position(engine: Engine, plan: ProjectionPlan, source: EventPartition) -> int:
+def read_own_position(engine: Engine, plan: ProjectionPlan, source: EventPartition) -> Position:
     """Return the position at which this run continues.
 
     Raises `TakenOverError` if another run owns the position, `ContradictionError` if it belongs to a recreated topic.
@@ -78,10 +92,10 @@ def read_own_position(engine: Engine, plan: ProjectionPlan, source: EventPartiti
         raise TakenOverError(
             f"the tables that {plan.name} was filling are missing", "another rebuild has started"
         )
-    return _owned_offset(plan, source, positions.get((source.topic, source.partition)))
+    return _owned_position(plan, source, positions.get((source.topic, source.partition)))
 
 
-def _owned_offset(plan: ProjectionPlan, source: EventPartition, position: Position | None) -> int:
+def _owned_position(plan: ProjectionPlan, source: EventPartition, position: Position | None) -> Position:
     if position is None or position.owner != plan.owner:
         owner = f"run {position.owner}" if position else "another run"
         raise TakenOverError(
@@ -89,7 +103,7 @@ def _owned_offset(plan: ProjectionPlan, source: EventPartition, position: Positi
             "let the other run continue: starting this run again would take the projection back",
         )
     check_topic(plan, source, position)
-    return position.next_offset
+    return position
 
 
 def check_topic(plan: ProjectionPlan, source: EventPartition, position: Position) -> None:

@@ -29,11 +29,17 @@ from cqrs_cli.following.projections.definition import check_columns
 from cqrs_cli.following.projections.failures import error_text, retry_policy
 from cqrs_cli.following.projections.load import PACKAGE, LoadedProjection
 from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult
-from cqrs_cli.following.projections.positions import PositionMovedError, move_position, read_own_position
+from cqrs_cli.following.projections.positions import (
+    Position,
+    PositionMovedError,
+    move_position,
+    read_own_position,
+)
 from cqrs_cli.following.projections.tables import read_table_record
 from cqrs_cli.kafka.event_tail import EventPartition, ReportProgress, Tail
 from cqrs_cli.kafka.fault import record_fault
 from cqrs_cli.kafka.readers import MissingError
+from cqrs_cli.state.evidence import Evidence, evidence
 
 #: Maximum delay in seconds before a batch is retried, and delay between two attempts to reach a database.
 _MAX_RETRY_DELAY = 0.05
@@ -52,7 +58,7 @@ class Projector:
         source: EventPartition,
         loaded: LoadedProjection,
         engine: Engine,
-        open_tail: Callable[[EventPartition, int], Tail],
+        open_tail: Callable[[EventPartition, Position], Tail],
         stopping: threading.Event,
         report: ReportProgress,
     ) -> None:
@@ -83,11 +89,11 @@ class Projector:
         while not self._stopping.is_set():
             try:
                 position = read_own_position(self._engine, self._plan, self._source)
-                if position == 0 and not self._passes_barrier():
+                if position.next_offset == 0 and not self._passes_barrier():
                     continue
                 tail = self._open_tail(self._source, position)
                 try:
-                    self._project_batches(tail, position)
+                    self._project_batches(tail, position.next_offset)
                 finally:
                     tail.close()
                 return
@@ -116,20 +122,24 @@ class Projector:
                 break
             records, next_offset = tail.poll(self._plan.batch)
             if records:
-                self._write_batch(records, position, next_offset)
+                self._write_batch(records, position, next_offset, tail.last_record)
                 position, last_check = next_offset, time.monotonic()
             elif next_offset > position:  # skip offsets without an event, such as transaction markers
                 self._commit([], position, next_offset)
                 position = next_offset
             elif time.monotonic() - last_check > self._plan.ownership_interval:
                 last_check = time.monotonic()
-                if read_own_position(self._engine, self._plan, self._source) != position:
+                if read_own_position(self._engine, self._plan, self._source).next_offset != position:
                     raise PositionMovedError
 
-    def _write_batch(self, records: list[Record], previous_offset: int, next_offset: int) -> None:
+    def _write_batch(
+        self, records: list[Record], previous_offset: int, next_offset: int, last_record: Record | None
+    ) -> None:
+        """Write the decoded `records`. `last_record`: their last record as it is in the topic."""
+        last_event = None if last_record is None else evidence(last_record)
         events = [event for event in map(self._decode, records) if type(event.event) in self._loaded.events]
         try:
-            self._commit(events, previous_offset, next_offset)
+            self._commit(events, previous_offset, next_offset, last_event)
         except (PositionMovedError, CqrsError):
             raise
         except BaseException as error:  # the projection's code may raise any exception
@@ -153,10 +163,16 @@ class Projector:
         if previous_offset < next_offset:
             self._commit([], previous_offset, next_offset)
 
-    def _commit(self, events: list[Recorded[Event]], previous_offset: int, next_offset: int) -> None:
+    def _commit(
+        self,
+        events: list[Recorded[Event]],
+        previous_offset: int,
+        next_offset: int,
+        last_event: Evidence | None = None,
+    ) -> None:
         """Write a batch in one transaction: first the position, then the rows."""
         with self._engine.begin() as db:
-            move_position(db, self._plan, self._source, previous_offset, next_offset)
+            move_position(db, self._plan, self._source, previous_offset, next_offset, last_event)
             if previous_offset == 0 and not self._barrier.is_passable_in(db):
                 raise PositionMovedError
             if events:

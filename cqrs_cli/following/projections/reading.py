@@ -2,12 +2,15 @@
 
 import time
 
+from cqrs_cli.deciding.history import history_mismatch
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.following.projections.plan import ProjectionPlan
+from cqrs_cli.following.projections.positions import Position
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topic_identity import TopicIdentity, track_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
+from cqrs_cli.kafka.partition_log import PartitionLog
 
 
 def check_position_in_log(connection: Connection, name: str, source: EventPartition, position: int) -> None:
@@ -29,6 +32,19 @@ def check_position_in_log(connection: Connection, name: str, source: EventPartit
         f"{source.topic} partition {source.partition}: the position is {position}, but {problem}",
         f"fill the tables again: cqrs project {name} --rebuild",
     )
+
+
+def check_last_event(connection: Connection, name: str, source: EventPartition, position: Position) -> None:
+    """Raise `ContradictionError` if the log has another record than the last event that was projected.
+
+    Then the log was restored from a backup, and has received other events since.
+    """
+    log = PartitionLog(connection, source.topics, source.partition)
+    if mismatch := history_mismatch(log, position.last_event, None):
+        raise ContradictionError(
+            f"{name} was filled from a history that the log has lost: {mismatch}",
+            f"fill the tables again: cqrs project {name} --rebuild",
+        )
 
 
 def topic_identity(plan: ProjectionPlan) -> TopicIdentity:

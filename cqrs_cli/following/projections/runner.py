@@ -8,8 +8,9 @@ from cqrs_cli.core.encrypted_events import personal_members
 from cqrs_cli.following.projections.database import open_database
 from cqrs_cli.following.projections.load import LoadedProjection
 from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult
+from cqrs_cli.following.projections.positions import Position
 from cqrs_cli.following.projections.projector import Projector
-from cqrs_cli.following.projections.reading import check_position_in_log, topic_identity
+from cqrs_cli.following.projections.reading import check_last_event, check_position_in_log, topic_identity
 from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail, ReportProgress, Tail
 
 #: Seconds between two calls of `on_idle`.
@@ -33,18 +34,19 @@ def project_partitions(
 
     opened_sources: set[EventPartition] = set()
 
-    def open_tail(source: EventPartition, start: int) -> Tail:
+    def open_tail(source: EventPartition, position: Position) -> Tail:
         if source in opened_sources:  # reopened after an error
             topic_identity(plan).check_ids()
         opened_sources.add(source)
-        check_position_in_log(plan.connection, plan.name, source, start)
+        check_position_in_log(plan.connection, plan.name, source, position.next_offset)
+        check_last_event(plan.connection, plan.name, source, position)
         members = personal_members(loaded.aggregates[source.aggregate])
         codec = decrypting_codec(plan.connection, source.topics, members)
         waits_forever = plan.timeout is None
         return PartitionTail(
             plan.connection,
             source,
-            start,
+            position.next_offset,
             report,
             codec,
             wait_for_broker=waits_forever,

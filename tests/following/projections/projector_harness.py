@@ -21,7 +21,7 @@ from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.control import POSITIONS
 from cqrs_cli.following.projections.load import LoadedProjection, load_projection
 from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult
-from cqrs_cli.following.projections.positions import take_over_positions
+from cqrs_cli.following.projections.positions import Position, take_over_positions
 from cqrs_cli.following.projections.projector import Projector
 from cqrs_cli.following.projections.tables import create_control_tables, create_tables
 from cqrs_cli.kafka.connection.connection import Connection
@@ -87,11 +87,13 @@ class ListTail:
     def __init__(self, log: list[Record], start: int, batch: int) -> None:
         self._log = [record for record in log if record.offset >= start]
         self._batch, self._position = batch, start
+        self.last_record: Record | None = None
 
     def poll(self, limit: int) -> tuple[list[Record], int]:
         limit = min(limit, self._batch)
         records, self._log = self._log[:limit], self._log[limit:]
         if records:
+            self.last_record = records[-1]
             self._position = records[-1].offset + 1
         return records, self._position
 
@@ -138,13 +140,15 @@ def run_projectors(
     """Project all partitions concurrently, with a thread each, until their logs end. Return the results."""
     reported: list[str] = [] if notes is None else notes
 
-    def tail_of(partition: EventPartition, start: int) -> ListTail:
-        return ListTail(logs[partition], start, batch)
+    def tail_of(partition: EventPartition, position: Position) -> Any:
+        if tail is not None:
+            return tail(partition, position.next_offset)
+        return ListTail(logs[partition], position.next_offset, batch)
 
     with open_engine(plan.database) as engine:
         stopping = threading.Event()
         projectors = [
-            Projector(plan, partition, loaded, engine, tail or tail_of, stopping, reported.append)
+            Projector(plan, partition, loaded, engine, tail_of, stopping, reported.append)
             for partition in plan.sources
         ]
         threads = [threading.Thread(target=projector.run) for projector in projectors]

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
 from cqrs_cli.errors import ContradictionError, UnavailableError
@@ -25,6 +26,7 @@ from cqrs_cli.settings.settings import Settings
 from tests.following.projections.projector_harness import (
     error_texts,
     next_offsets,
+    open_engine,
     read_tables,
     recent_orders,
 )
@@ -110,13 +112,22 @@ def test_positions_beyond_the_log_are_an_error(
     assert "the position is 1000000, but the log ends at" in error
 
 
+def test_positions_of_a_lost_history_are_an_error(
+    connection: Connection, prefix: str, settings: Settings, sqlite_database: DatabaseAddress
+) -> None:
+    """The log was restored from a backup, and has other events at the last offsets."""
+    write_logs(connection, settings, prefix, 20)
+    plan = prepare_plan(settings, connection, sqlite_database)
+    assert project(plan) == project(plan) == []
+    with open_engine(sqlite_database) as engine, engine.begin() as db:
+        db.execute(text(f"UPDATE cqrs_positions SET last_digest = '{64 * '0'}'"))
+    (error, *_) = project(plan)
+    assert "recent_orders was filled from a history that the log has lost" in error
+
+
 @contextmanager
 def move_positions(database: DatabaseAddress, offset: int) -> Iterator[None]:
     """Move every position."""
-    from sqlalchemy import text
-
-    from tests.following.projections.projector_harness import open_engine
-
     with open_engine(database) as engine, engine.begin() as db:
         db.execute(text(f"UPDATE cqrs_positions SET next_offset = {offset}"))
     yield

@@ -17,7 +17,7 @@ from sqlalchemy import (
 CONTROL = MetaData()
 
 #: A row for each partition. `owner` is the run that may move the position; `next_offset` is the offset of the next
-#: event.
+#: event. `last_offset` and `last_digest` are the evidence of the last event, null before the first event.
 POSITIONS = Table(
     "cqrs_positions",
     CONTROL,
@@ -27,6 +27,8 @@ POSITIONS = Table(
     Column("topic_id", String(64), nullable=False),
     Column("next_offset", BigInteger, nullable=False),
     Column("owner", String(200), nullable=False),
+    Column("last_offset", BigInteger),
+    Column("last_digest", String(64)),
 )
 
 #: A row for each projection. `tables`: the columns that the database reported after creation, as JSON.

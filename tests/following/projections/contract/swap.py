@@ -141,7 +141,10 @@ class SwapContract:
         loaded, live = second_revision(), fill_live_tables(database, logs)
         with open_engine(database) as engine, engine.begin() as db:
             db.execute(
-                text("INSERT INTO cqrs_positions VALUES ('other', 'order.events', 0, 'id-1', 7, 'me')")
+                text(
+                    "INSERT INTO cqrs_positions"
+                    " VALUES ('other', 'order.events', 0, 'id-1', 7, 'me', NULL, NULL)"
+                )
             )
         new = create_shadow_tables(live, loaded, "new")
         swap_tables(
