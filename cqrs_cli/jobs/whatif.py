@@ -156,7 +156,7 @@ def decide_partition_again(plan: WhatifPlan, partition: int) -> WhatifResult:
             pass
         return result
 
-    location = f"{plan.described.topics.commands} partition {partition}"
+    location = f"{plan.aggregate_topics.topics.commands} partition {partition}"
     return guarded(plan.connection, location, decide, lambda error: WhatifResult(partition, error=error))
 
 

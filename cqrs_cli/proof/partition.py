@@ -1,7 +1,7 @@
 """The verification of one partition: records in, violations out. It reads no topic and no clock.
 
 The caller passes first the logs that owners write, each from start to end, then the commands, which are joined with the
-index entries of the logs. A verification may continue from a checkpoint (`proof.carried`).
+index entries of the logs. A verification may continue from a checkpoint (`proof.verification_checkpoint`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -179,8 +179,8 @@ class PartitionVerification:
         """Check each command up to `commands_end` with its index entries.
 
         `ends`: the end offset of each log. If given, `checkpoint` and the store become the checkpoint from which the
-        next verification continues at `decided_range.surely`. The next verification checks the commands that an owner
-        is deciding now.
+        next verification continues at `decided_range.decided_lower`. It then checks the commands that an owner is
+        deciding now.
         """
         scratch = self._scratch
         scope, earlier, inherited = self._scope, self._earlier, self._inherited

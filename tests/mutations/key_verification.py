@@ -129,13 +129,13 @@ KEY_VERIFICATION = [
     Mutation(
         "a simulation forgets existing keys",
         "cqrs_cli/scans/whatif/simulation.py",
-        (("            self.keys.fold(placed.message for placed in batch)\n", ""),),
+        (("            self.keys.fold(record.message for record in batch)\n", ""),),
         "tests/jobs/whatif/test_personal.py::test_erasures_make_no_difference",
     ),
     Mutation(
         "a simulation redacts deferred commands",
         "cqrs_cli/scans/whatif/simulation.py",
-        (("[self.keys.as_sent(command) for command in batch]", "batch"),),
+        (("[self.keys.restore_sent_data(command) for command in batch]", "batch"),),
         "tests/jobs/whatif/test_personal.py::test_deferred_commands_are_decided_as_sent",
     ),
     Mutation(

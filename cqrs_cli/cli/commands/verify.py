@@ -116,7 +116,7 @@ def _verify_aggregates(
         if options.incremental is not None:
             folder, plan = Path(options.incremental).absolute(), plans[names[0]]
             checkpoint = stack.enter_context(new_generation(folder, checkpoint_scope(plan)))
-            plans = {names[0]: replace(plan, since=checkpoint)}
+            plans = {names[0]: replace(plan, generations=checkpoint)}
         context, _ = stack.enter_context(spark_session(cli, "verify", names, properties))
         for name, plan in plans.items():
             with cli.show_spinner(f"verifying {name}") as show_text:

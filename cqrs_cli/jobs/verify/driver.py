@@ -97,7 +97,7 @@ def plan_verify(
         milliseconds(settings.dedup_window),
         milliseconds(longest_window or settings.dedup_window),
         shards,
-        early=milliseconds(settings.max_clock_skew),
+        max_earliness=milliseconds(settings.max_clock_skew),
         lineage=find_lineage(connection, topics, aggregate_topics.partitions),
     )
 
@@ -164,7 +164,7 @@ def _summarize(plan: ProofPlan, results: Iterable[ProofResult], seconds: float) 
     log = PartitionLog(plan.connection, topics, 0)
     lost = [
         PlacedViolation(topics.outcomes, "outcomes", *record)
-        for record in find_lost(log, reports, plan.early, partial(_fits, plan))
+        for record in find_lost(log, reports, plan.max_earliness, partial(_fits, plan))
     ]
     violations = [
         PlacedViolation(
@@ -184,7 +184,7 @@ def _summarize(plan: ProofPlan, results: Iterable[ProofResult], seconds: float) 
         {result.partition: result.compared for result in results if result.compared is not None},
         seconds,
         {result.partition: result.earlier for result in results if result.earlier is not None},
-        {result.partition: result.again for result in results if result.again},
+        {result.partition: result.restart_reason for result in results if result.restart_reason},
     )
 
 

@@ -27,7 +27,11 @@ _POISON_MESSAGE = re.compile(
 
 
 class HistoryDifference(NamedTuple):
-    """One difference; `was` and `would` are JSON. A difference of states has no command."""
+    """One difference between the log and the simulation. A difference of states has no command.
+
+    `was` is the logged decision or state, `would` the simulated one, both in JSON. `was_result` and `would_result` are
+    short texts, such as `rejected BUSINESS_RULE OVERDRAWN` or `absent`.
+    """
 
     kind: DifferenceKind
     was_result: str
@@ -76,10 +80,10 @@ def owner_clock(outcome: OutcomeEnvelope) -> int:
 
 def compare_decisions(
     aggregate: Aggregate,
-    was: OutcomeEnvelope,
-    events: Sequence[EventEnvelope],
-    would: OutcomeEnvelope,
-    would_events: Sequence[EventEnvelope],
+    logged: OutcomeEnvelope,
+    logged_events: Sequence[EventEnvelope],
+    simulated: OutcomeEnvelope,
+    simulated_events: Sequence[EventEnvelope],
 ) -> HistoryDifference | None:
     """Return the difference of one command, or None. `aggregate` is the other code.
 
@@ -87,44 +91,55 @@ def compare_decisions(
     event if the other code decodes both to equal values, even if their JSON differs.
     """
     kind: DifferenceKind
-    if _result(was.data) != _result(would.data):
+    if _result(logged.data) != _result(simulated.data):
         kind = "outcome"
-    elif not _same_events(aggregate, events, would_events):
+    elif not _same_events(aggregate, logged_events, simulated_events):
         kind = "events"
-    elif _versions(was.data) != _versions(would.data):
+    elif _versions(logged.data) != _versions(simulated.data):
         kind = "version"
     else:
         return None
     return HistoryDifference(
         kind,
-        result_text(was.data),
-        result_text(would.data),
-        was.data.partition,
-        was.data.offset,
-        was.subject or would.subject,
-        was.causationid or would.causationid,
-        _command_type(would),
-        _decision_json(aggregate, was.data, events),
-        _decision_json(aggregate, would.data, would_events),
+        result_text(logged.data),
+        result_text(simulated.data),
+        logged.data.partition,
+        logged.data.offset,
+        logged.subject or simulated.subject,
+        logged.causationid or simulated.causationid,
+        _command_type(simulated),
+        _decision_json(aggregate, logged.data, logged_events),
+        _decision_json(aggregate, simulated.data, simulated_events),
     )
 
 
 def _command_type(outcome: OutcomeEnvelope) -> str | None:
     """Return the command type, derived from the outcome type; None if the outcome does not contain it."""
-    kind = outcome.type.rpartition(".")[0]
-    return None if kind == "cqrs" else kind
+    command_type = outcome.type.rpartition(".")[0]
+    return None if command_type == "cqrs" else command_type
 
 
 def compare_states(
-    partition: int, name: str, was: StoredState | None, would: StoredState | None
+    partition: int, aggregate_id: str, logged: StoredState | None, simulated: StoredState | None
 ) -> HistoryDifference | None:
     """Return the difference between the final states of an aggregate, or None."""
-    before, after = _state_json(was), _state_json(would)
-    if before == after:
+    logged_json, simulated_json = _state_json(logged), _state_json(simulated)
+    if logged_json == simulated_json:
         return None
-    status_before, status_after = ("absent" if state is None else "exists" for state in (was, would))
+    logged_status, simulated_status = (
+        "absent" if state is None else "exists" for state in (logged, simulated)
+    )
     return HistoryDifference(
-        "state", status_before, status_after, partition, None, name, None, None, before, after
+        "state",
+        logged_status,
+        simulated_status,
+        partition,
+        None,
+        aggregate_id,
+        None,
+        None,
+        logged_json,
+        simulated_json,
     )
 
 
@@ -144,17 +159,22 @@ def _versions(verdict: Verdict) -> tuple[Any, ...]:
     return verdict.version, verdict.events, verdict.original
 
 
-def _same_events(aggregate: Aggregate, was: Sequence[EventEnvelope], would: Sequence[EventEnvelope]) -> bool:
-    return len(was) == len(would) and all(
-        _same_event(aggregate, old, new) for old, new in zip(was, would, strict=True)
+def _same_events(
+    aggregate: Aggregate, logged: Sequence[EventEnvelope], simulated: Sequence[EventEnvelope]
+) -> bool:
+    return len(logged) == len(simulated) and all(
+        _same_event(aggregate, old, new) for old, new in zip(logged, simulated, strict=True)
     )
 
 
-def _same_event(aggregate: Aggregate, was: EventEnvelope, would: EventEnvelope) -> bool:
-    if (was.type, bytes(was.data)) == (would.type, bytes(would.data)) or was.type == would.type == ERASED:
+def _same_event(aggregate: Aggregate, logged: EventEnvelope, simulated: EventEnvelope) -> bool:
+    if (logged.type, bytes(logged.data)) == (
+        simulated.type,
+        bytes(simulated.data),
+    ) or logged.type == simulated.type == ERASED:
         return True  # each erasure has another key
     try:
-        return decode_event(aggregate, was) == decode_event(aggregate, would)
+        return decode_event(aggregate, logged) == decode_event(aggregate, simulated)
     except FoldError:
         return False
 

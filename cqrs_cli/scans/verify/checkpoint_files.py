@@ -19,7 +19,7 @@ from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.trace_index import TraceIndex
 from cqrs_cli.storage.private import PRIVATE_FOLDER, atomic_write, sync_folder
 
-_CARRIED_FILE, _STORE = "carried", "versions"
+_CHECKPOINT_FILE, _STORE = "carried", "versions"
 #: The logs with index entries, each in its own folder.
 TRACES = ("outcomes", "events", "dead-letters")
 _SUM_BYTES = 4
@@ -44,7 +44,7 @@ def folder_errors(folder: Path) -> Iterator[None]:
 
 def load_checkpoint(folder: Path) -> VerificationCheckpoint:
     """Read the checkpoint of a partition; raise `ConfigurationError` if a checksum does not match."""
-    file = folder / _CARRIED_FILE
+    file = folder / _CHECKPOINT_FILE
     with folder_errors(folder):
         content = file.read_bytes()
         expected, encoded = content[:_SUM_BYTES], content[_SUM_BYTES:]
@@ -57,10 +57,10 @@ def load_checkpoint(folder: Path) -> VerificationCheckpoint:
     return stored.carried
 
 
-def write_checkpoint_file(folder: Path, carried: VerificationCheckpoint) -> None:
+def write_checkpoint_file(folder: Path, checkpoint: VerificationCheckpoint) -> None:
     """Write the file `carried` of a partition. The LMDB files must already be complete."""
-    encoded = msgspec.msgpack.encode(_CheckpointFile(carried, _checksums(folder)))
-    with atomic_write(folder / _CARRIED_FILE) as file:
+    encoded = msgspec.msgpack.encode(_CheckpointFile(checkpoint, _checksums(folder)))
+    with atomic_write(folder / _CHECKPOINT_FILE) as file:
         file.write(_checksum(encoded) + encoded)
 
 
@@ -101,30 +101,30 @@ def create_checkpoint_folder(folder: Path, source: Path | None) -> Folders:
     return Folders(folder / _STORE, tuple(folder / name for name in TRACES))
 
 
-def write_checkpoint(folder: Path, carried: VerificationCheckpoint, traces: Iterable[TraceIndex]) -> None:
+def write_checkpoint(folder: Path, checkpoint: VerificationCheckpoint, traces: Iterable[TraceIndex]) -> None:
     """Write the checkpoint of a partition. `traces` are in `folder`; the store must already be closed."""
     for name, index in zip(TRACES, traces, strict=True):
-        index.drop(list(_unneeded_entries(name, index, carried)))
+        index.drop(list(_unneeded_entries(name, index, checkpoint)))
         index.sync()
         sync_folder(folder / name)
     sync_folder(folder / _STORE)
-    write_checkpoint_file(folder, carried)
+    write_checkpoint_file(folder, checkpoint)
 
 
-def _unneeded_entries(name: str, index: TraceIndex, carried: VerificationCheckpoint) -> Iterator[int]:
+def _unneeded_entries(name: str, index: TraceIndex, checkpoint: VerificationCheckpoint) -> Iterator[int]:
     """Yield the commands whose index entries are no longer needed.
 
     The scan of outcomes stops at the first outcome to which a duplicate may still point. So it reads the entries
     that became too old since the last verification (a day), not the entries of the whole dedup window.
     """
-    open_command = None if carried.open_events is None else carried.open_events[0]
+    open_command = None if checkpoint.open_events is None else checkpoint.open_events[0]
     for command, trace in index.entries():
-        if command >= carried.verified_until:
+        if command >= checkpoint.verified_until:
             if name == "events" and command == open_command:
                 yield command
         elif name != "outcomes":
             yield command
-        elif timestamp_of(trace) >= carried.oldest_original:
+        elif timestamp_of(trace) >= checkpoint.oldest_original:
             return
-        elif command not in carried.open_deferrals:
+        elif command not in checkpoint.open_deferrals:
             yield command

@@ -48,11 +48,11 @@ class CheckpointScope(Struct, frozen=True, kw_only=True):
         for name in ("aggregate", "cluster", "topics", "partitions", "partitioner"):
             if name == "partitions" and earlier.partitions in self.counts:
                 continue
-            if (now := getattr(self, name)) != (was := getattr(earlier, name)):
-                return f"its {name} was {_text(was)}, and is now {_text(now)}"
+            if (current := getattr(self, name)) != (previous := getattr(earlier, name)):
+                return f"its {name} was {_text(previous)}, and is now {_text(current)}"
         for name in ("dedup_window", "longest_window"):
-            if (now := getattr(self, name)) != (was := getattr(earlier, name)):
-                return f"its {name} was {was} ms, and is now {now} ms"
+            if (current := getattr(self, name)) != (previous := getattr(earlier, name)):
+                return f"its {name} was {previous} ms, and is now {current} ms"
         return ""
 
 

@@ -30,21 +30,22 @@ def find_lost(
     the check of fingerprints by the aggregate's code.
     """
     for source, report in reports.items():
-        for to, moved in report.forwarded_to.items():
-            there = reports.get(to, Report()).received_from.get(source)
-            if moved != there:
-                for offset, what in _named(log, source, to, tolerance, fits()):
+        for target, forwarded in report.forwarded_to.items():
+            received = reports.get(target, Report()).received_from.get(source)
+            if forwarded != received:
+                for offset, what in _find_differences(log, source, target, tolerance, fits()):
                     yield LostCommand(source, offset, what)
 
 
-def _named(
-    log: PartitionLog, source: int, to: int, tolerance: int, fits: FitsCommand
+def _find_differences(
+    log: PartitionLog, source: int, target: int, tolerance: int, fits: FitsCommand
 ) -> Iterator[tuple[int, str]]:
-    """Return the missing and the altered commands. Outcomes are read before commands, because a visible outcome is
-    committed together with the forwarded command.
+    """Return the missing and the altered commands, as (offset of the `MOVED` outcome, message).
+
+    Outcomes are read before commands, because a visible outcome is committed together with the forwarded command.
     """
-    forwarder, commands = replace(log, partition=source), replace(log, partition=to)
-    told = list(chain.from_iterable(forwarder.read("outcomes", *forwarder.bounds("outcomes"))))
+    forwarder, commands = replace(log, partition=source), replace(log, partition=target)
+    outcomes = list(chain.from_iterable(forwarder.read("outcomes", *forwarder.bounds("outcomes"))))
     originals = chain.from_iterable(forwarder.read("commands", *forwarder.bounds("commands")))
     start, end = commands.bounds("commands", "read_uncommitted")
     since = None
@@ -52,4 +53,4 @@ def _named(
         first = commands.first_record("commands", start, end)
         since = 2**63 if first is None else first.timestamp + tolerance
     received = chain.from_iterable(commands.read("commands", start, end))
-    return missing_commands(source, to, told, originals, received, since, fits)
+    return missing_commands(source, target, outcomes, originals, received, since, fits)

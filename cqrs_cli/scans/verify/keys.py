@@ -24,7 +24,7 @@ from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.store import Store
 
 #: Aggregate id, its key entry (`KeyTrace`) in bytes, and its record in the topic.
-Known = Iterator[tuple[str, bytes, TopicKey | None]]
+KeyEntries = Iterator[tuple[str, bytes, TopicKey | None]]
 
 
 class LatestKeys:
@@ -51,33 +51,38 @@ class LatestKeys:
 
     def current_key(self, subject: str) -> WrappedKey | None:
         """Return the current key of an aggregate, or None."""
-        found = self._records.find(subject)
-        return None if found is None else found.wrapped
+        topic_key = self._records.find(subject)
+        return None if topic_key is None else topic_key.wrapped
 
     def active_keys(self) -> ActiveKeys | None:
-        """Return a `ActiveKeys` that decrypts values with these keys; None if no keyring is configured."""
+        """Return an `ActiveKeys` that decrypts values with these keys; None if no keyring is configured."""
         if self._connection.keys is None:
             return None
-        ring, topic = keyring_at(self._connection.keys), self._topics.keys
+        keyring, topic = keyring_at(self._connection.keys), self._topics.keys
         return ActiveKeys(
             self._topics.aggregate,
             self.current_key,
-            lambda subject, wrapped: ring.unwrap(topic, subject, wrapped),
+            lambda subject, wrapped: keyring.unwrap(topic, subject, wrapped),
         )
 
-    def compare_with(self, proof: KeyVerification, entries: Store, since: Iterable[Record]) -> None:
-        """Compare with the key entries in `entries`, the store of `proof`. `since`: events after the verified range."""
-        proof.add_violations(self._records.findings)
-        proof.check_key_topic(self._entries(entries), since, self._has_subject)
+    def compare_with(
+        self, verification: KeyVerification, entries: Store, later_events: Iterable[Record]
+    ) -> None:
+        """Compare with the key entries in `entries`, the store of `verification`.
+
+        `later_events`: the events after the verified range.
+        """
+        verification.add_violations(self._records.findings)
+        verification.check_key_topic(self._entries(entries), later_events, self._has_subject)
 
     def _has_subject(self, subject: str) -> bool:
         return self._key_filter.matches(subject.encode())
 
-    def _entries(self, entries: Store) -> Known:
+    def _entries(self, entries: Store) -> KeyEntries:
         """Yield each aggregate of the partition with a key entry or a key."""
-        for name, entry, found in merge_aggregates(entries.items(), self._store.items()):
-            if self._has_subject(name):
-                yield name, b"" if entry is None else entry.state, stored_key(found)
+        for subject, key_entry, stored in merge_aggregates(entries.items(), self._store.items()):
+            if self._has_subject(subject):
+                yield subject, b"" if key_entry is None else key_entry.state, stored_key(stored)
 
     def _read_topic(self) -> None:
         """Read the partition's keys."""
@@ -90,8 +95,8 @@ class LatestKeys:
         """True if the owners of other partitions of the keys topic write this key. Of the partitions that share a
         partition of the keys topic, the first reports it.
         """
-        home = self._key_filter._replace(partition_count=self._topic_partitions)
-        return self.partition == self._key_filter.partition and not home.matches(key)
+        topic_key_filter = self._key_filter._replace(partition_count=self._topic_partitions)
+        return self.partition == self._key_filter.partition and not topic_key_filter.matches(key)
 
 
 def latest_keys(
@@ -101,12 +106,14 @@ def latest_keys(
     topic is visible.
     """
     connection, topics = plan.connection, plan.aggregate.topics
-    if not (_sees_keys(connection, topics) if aggregate is None else aggregate.has_personal_fields):
+    if not (
+        _is_keys_topic_visible(connection, topics) if aggregate is None else aggregate.has_personal_fields
+    ):
         return None
     return LatestKeys(connection, topics, key_filter, stack)
 
 
-def _sees_keys(connection: Connection, topics: Topics) -> bool:
+def _is_keys_topic_visible(connection: Connection, topics: Topics) -> bool:
     """True if the keys topic is visible. False also without the ACL, because a broker then hides the topic."""
     try:
         return readers.exists(connection, topics.keys)

@@ -34,39 +34,39 @@ class CertifiedLineage(NamedTuple):
 
 
 def certify_lineage(
-    connection: Connection, described: AggregateTopics, earlier: Certificate | None
+    connection: Connection, aggregate_topics: AggregateTopics, earlier: Certificate | None
 ) -> CertifiedLineage | None:
     """Hash the current partition history; None for an aggregate that was never repartitioned."""
-    topics, was = described.topics, None if earlier is None else _kept(earlier)
-    if described.lineage_id is None:
+    topics, certified = aggregate_topics.topics, None if earlier is None else _certified_lineage(earlier)
+    if aggregate_topics.lineage_id is None:
         return None
-    counts = read_lineage(connection, topics, described.partitions, HIDDEN_RECORD_TIMEOUT).counts
-    hasher = LogHasher(None if was is None else was.partitions[0].end)
+    counts = read_lineage(connection, topics, aggregate_topics.partitions, HIDDEN_RECORD_TIMEOUT).counts
+    hasher = LogHasher(None if certified is None else certified.partitions[0].end)
     start, end = readers.bounds(connection, topics.lineage, [0])[0]
     for records in readers.read(connection, topics.lineage, 0, start, end):
         hasher.hash_records(records)
-    return CertifiedLineage(counts, described.lineage_id, *hasher.finish(start, end))
+    return CertifiedLineage(counts, aggregate_topics.lineage_id, *hasher.finish(start, end))
 
 
-def lineage_changes(earlier: Certificate, now: CertifiedLineage | None) -> list[LogChange]:
+def lineage_changes(earlier: Certificate, current: CertifiedLineage | None) -> list[LogChange]:
     """Return the changes of the partition history since a certificate, which may predate the first repartitioning."""
-    if (was := _kept(earlier)) is None:
+    if (certified := _certified_lineage(earlier)) is None:
         return []
-    if now is None or now.id != was.id:
-        return [LogChange(0, f"is another topic than the certificate's: {was.id} is gone")]
-    return check_log(was.partitions[0], now.log, now.partial).changes
+    if current is None or current.id != certified.id:
+        return [LogChange(0, f"is another topic than the certificate's: {certified.id} is gone")]
+    return check_log(certified.partitions[0], current.log, current.partial).changes
 
 
-def growth_change(before: int, now: int, lineage: CertifiedLineage | None) -> LogChange | None:
+def growth_change(before: int, current: int, lineage: CertifiedLineage | None) -> LogChange | None:
     """Return a violation if the partitions since a certificate of `before` partitions do not come from a
     repartitioning.
     """
-    if now <= before or (lineage is not None and before in lineage.counts):
+    if current <= before or (lineage is not None and before in lineage.counts):
         return None
     return LogChange(
         0, f"came after the certificate, of {before} partitions, and no lineage says that they grew"
     )
 
 
-def _kept(earlier: Certificate) -> TopicCertificate | None:
+def _certified_lineage(earlier: Certificate) -> TopicCertificate | None:
     return None if earlier.lineage is UNSET else earlier.lineage

@@ -17,15 +17,15 @@ Pairs = Iterator[tuple[str, StoredState | None, StoredState | None]]
 def merge_aggregates(first: Items, second: Items) -> Pairs:
     """Yield each aggregate of two stores, which both yield their aggregates in the order of their keys."""
     merged = heapq.merge(_keyed(0, first), _keyed(1, second))
-    for _, same in groupby(merged, itemgetter(0)):
-        found: list[StoredState | None] = [None, None]
-        name = ""
-        for _, side, name, saved in same:  # noqa: B007  (the last one's, which is the first one's too)
-            found[side] = saved
-        yield name, found[0], found[1]
+    for _, group in groupby(merged, itemgetter(0)):
+        states: list[StoredState | None] = [None, None]
+        aggregate_id = ""
+        for _, side, aggregate_id, state in group:  # noqa: B007  (all items of a group have the same aggregate id)
+            states[side] = state
+        yield aggregate_id, states[0], states[1]
 
 
 def _keyed(side: int, items: Items) -> Iterator[tuple[bytes, int, str, StoredState]]:
-    for name, saved in items:
-        key = aggregate_key(name)
-        yield key if len(key) <= MAX_KEY else shorten(key), side, name, saved
+    for aggregate_id, state in items:
+        key = aggregate_key(aggregate_id)
+        yield key if len(key) <= MAX_KEY else shorten(key), side, aggregate_id, state

@@ -24,13 +24,14 @@ ReadLog = Callable[[PartitionLog, Kind, int, int], Iterator[list[Record]]]
 
 
 class Parents(NamedTuple):
-    """The parents of the partition of `log`. `splits`: the splits of its parents, the oldest first. `keeps`: the filter
-    for the keys that it got from them.
+    """The parents of the partition of `log`. `splits`: the splits of its parents, the oldest first.
+
+    `key_filter` matches the keys that the partition got from its parents.
     """
 
     log: PartitionLog
     splits: Sequence[Split]
-    keeps: KeyHome
+    key_filter: KeyHome
     read: ReadLog
 
     def offsets(self) -> int:
@@ -75,7 +76,7 @@ class Parents(NamedTuple):
     def _read(
         self, split: Split, spans: dict[Kind, tuple[int, int]], kind: LogName
     ) -> Iterator[list[Record]]:
-        return map(self.keeps.matching, self.read(self._parent(split), kind, *spans[kind]))
+        return map(self.key_filter.matching, self.read(self._parent(split), kind, *spans[kind]))
 
     def _scope(self, scope: Scope, split: Split, spans: dict[Kind, tuple[int, int]]) -> Scope:
         """Return the scope of a parent. The parent's own verification checks key partitions and event shapes."""

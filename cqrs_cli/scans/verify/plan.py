@@ -31,14 +31,14 @@ class ProofPlan:
     window: int  # ms
     longest_window: int  # ms
     shards: Path | None = None  # the folder of the shards to compare with
-    since: Generations | None = None  # folders of the earlier and the new checkpoint
+    generations: Generations | None = None  # folders of the earlier and the new checkpoint
     report_address: Address | None = None  # where tasks send progress reports
     report_interval: float = REPORT_INTERVAL  # seconds between two reports
-    early: int = CLOCK_TOLERANCE  # by how much a deferred command may be early, ms
+    max_earliness: int = CLOCK_TOLERANCE  # by how much a deferred command may be early, ms
     lineage: PartitionLineage | None = None  # after a repartitioning
-    patience: float = 40.0  # timeout in s for open transactions: a killed owner's takes 20 s
+    transaction_timeout: float = 40.0  # timeout in s for open transactions: a killed owner's takes 20 s
 
-    def homes(self, partition: int) -> KeyPartitions | None:
+    def key_partitions(self, partition: int) -> KeyPartitions | None:
         """Return the history of a partition's keys; None if the aggregate was never repartitioned."""
         if self.lineage is None:
             return None
@@ -48,14 +48,14 @@ class ProofPlan:
 class ProofResult(NamedTuple):
     """The result for one partition: a report, or the error that ends the job.
 
-    `earlier`: the report in the checkpoint. `again`: why the checkpoint was not used, and the partition was verified
-    from its start.
+    `earlier`: the report in the checkpoint. `restart_reason`: why the partition was verified from its start instead of
+    from its checkpoint; empty if it was not.
     """
 
     partition: int
     report: Report = Report()
     earlier: Report | None = None
-    again: str = ""
+    restart_reason: str = ""
     compared: ShardComparison | None = None
     error: CqrsError | None = None
     records: int = 0  # records read

@@ -72,9 +72,11 @@ class StateCheck:
         #: Aggregates with an event that cannot be folded; only the first such event of each is reported.
         self._unreadable: set[str] = set()
 
-    def compare(self, proof: PartitionVerification, decided: int, end: int) -> ShardComparison:
-        """Add to the findings of `proof` each aggregate that differs from the partition's shard, and each event before
-        `end` that cannot be folded, also after the shard's position. Commands before `decided` are decided.
+    def compare(self, verification: PartitionVerification, decided: int, end: int) -> ShardComparison:
+        """Add to the findings of `verification` each aggregate that differs from the partition's shard.
+
+        Also add each event before `end` that cannot be folded, even after the shard's position. Commands before
+        `decided` are decided.
         """
         with ExitStack() as stack:
             with tempfile.TemporaryDirectory(prefix="cqrs-verify-") as folder:
@@ -83,18 +85,18 @@ class StateCheck:
             cache = StateCache(self._aggregate, store, store.token())
             for partition, records in self._inherited:
                 with cache.reading():
-                    states = self._fold_records(cache, records, proof, partition)
+                    states = self._fold_records(cache, records, verification, partition)
                 cache.fold(cache.positions, states)
-            compared, positions = self._compare(proof, cache, store)
+            compared, positions = self._compare(verification, cache, store)
             if not self._has_too_many_errors:
-                self._fold(cache, end, proof)
+                self._fold(cache, end, verification)
             folded = cache.positions.events
             if compared.skipped or folded <= positions.events or self._may_catch_up(positions, decided):
                 return compared
             return compared._replace(behind=(positions.events, folded))
 
     def _compare(
-        self, proof: PartitionVerification, cache: StateCache, store: LmdbStore
+        self, verification: PartitionVerification, cache: StateCache, store: LmdbStore
     ) -> tuple[ShardComparison, Positions]:
         """Compare with the shard, and return the result and the shard's positions.
 
@@ -107,24 +109,26 @@ class StateCheck:
         with closing(shard):
             if skipped := self._mismatch(shard.identity()):
                 return ShardComparison(skipped=skipped), Positions()
-            held = shard.positions()
-            if why := history_mismatch(self._log, held.last_event, held.last_outcome):
-                return ShardComparison(skipped=f"the next run rebuilds the shard: {why}"), Positions()
-            self._fold(cache, shard.positions().events, proof)
+            shard_positions = shard.positions()
+            if mismatch := history_mismatch(
+                self._log, shard_positions.last_event, shard_positions.last_outcome
+            ):
+                return ShardComparison(skipped=f"the next run rebuilds the shard: {mismatch}"), Positions()
+            self._fold(cache, shard.positions().events, verification)
             with shard.snapshot() as (positions, items):
-                end = self._fold(cache, positions.events, proof)
+                end = self._fold(cache, positions.events, verification)
                 if end < positions.events:
-                    what = f"is the end of the log, and the shard has folded up to {positions.events}"
-                    proof.findings.add_violation("events", end, what)
+                    problem = f"is the end of the log, and the shard has folded up to {positions.events}"
+                    verification.findings.add_violation("events", end, problem)
                 if self._has_too_many_errors:
                     return ShardComparison(skipped="its events cannot be folded by this code"), positions
-                self._report_all(proof, end, merge_aggregates(items, store.items()))
+                self._report_all(verification, end, merge_aggregates(items, store.items()))
             return ShardComparison(shard.count()), positions
 
     def _mismatch(self, stored_identity: bytes) -> str:
         """Return why a shard is not a cache of this log, folded by this code; empty if it is."""
         try:
-            found = msgspec.json.decode(stored_identity, type=Identity)
+            stored = msgspec.json.decode(stored_identity, type=Identity)
         except msgspec.DecodeError:
             return "the shard has no identity: the next run rebuilds it"
         expected = Identity(
@@ -134,7 +138,7 @@ class StateCheck:
             partitions=self._topics.partitions,
             schema=self._aggregate.schema_digest,
             revision=self._aggregate.decider.revision,
-            window_ms=found.window_ms,  # of its command ids, which are not compared
+            window_ms=stored.window_ms,  # of its command ids, which are not compared
         )
         differences = expected.differences(stored_identity)
         return f"the next run rebuilds the shard: {differences}" if differences else ""
@@ -155,13 +159,13 @@ class StateCheck:
         except (OSError, msgspec.DecodeError):
             return False
 
-    def _fold(self, cache: StateCache, end: int, proof: PartitionVerification) -> int:
+    def _fold(self, cache: StateCache, end: int, verification: PartitionVerification) -> int:
         """Fold up to offset `end`, at most to the end of the log; return the offset reached."""
         start, last = self._log.bounds("events", "read_uncommitted")
         end = min(end, last)
         for records in self._read(max(cache.positions.events, start), end):
             with cache.reading():
-                states = self._fold_records(cache, records, proof)
+                states = self._fold_records(cache, records, verification)
             cache.fold(cache.positions._replace(events=records[-1].offset + 1), states)
             if self._has_too_many_errors:
                 break
@@ -171,7 +175,7 @@ class StateCheck:
         self,
         cache: StateCache,
         records: list[Record],
-        proof: PartitionVerification,
+        verification: PartitionVerification,
         parent: int | None = None,
     ) -> dict[str, VersionedState]:
         states: dict[str, VersionedState] = {}
@@ -188,82 +192,88 @@ class StateCheck:
                 after = fold_event(self._aggregate, before, event)
             except (FoldError, ValueError) as error:
                 if not isinstance(error, UnreadableEventError):  # the verification reports it
-                    at = record.offset if parent is None else 0
-                    where = "" if parent is None else f" after partition {parent} offset {record.offset}"
-                    proof.findings.add_violation("events", at, f"cannot be folded{where}: {error}")
+                    violation_offset = record.offset if parent is None else 0
+                    context = "" if parent is None else f" after partition {parent} offset {record.offset}"
+                    verification.findings.add_violation(
+                        "events", violation_offset, f"cannot be folded{context}: {error}"
+                    )
                 self._unreadable.add(subject)
                 continue
             if after is not before:
                 states[subject] = after
         return states
 
-    def _report_all(self, proof: PartitionVerification, end: int, pairs: Pairs) -> None:
+    def _report_all(self, verification: PartitionVerification, end: int, pairs: Pairs) -> None:
         """Report each difference. Differences caused by other code may be many: report the first, then their number."""
         differing_by_code = 0
         for name, stored, folded in pairs:
-            stored_ = stored if stored is None else self._redacted(proof, end, name, stored)
-            if name in self._unreadable or stored_ == folded:
+            redacted = stored if stored is None else self._redacted(verification, end, name, stored)
+            if name in self._unreadable or redacted == folded:
                 continue
-            differing_by_code += (by_code := _differ_by_code(stored_, folded))
+            differing_by_code += (by_code := _differ_by_code(redacted, folded))
             if not by_code or differing_by_code == 1:
-                self._report(proof, end, name, stored_, folded)
+                self._report(verification, end, name, redacted, folded)
         if differing_by_code > 1:
-            what = (
+            problem = (
                 f"leaves {differing_by_code - 1} more aggregates with another state of the same version: other code "
                 "has folded "
                 "the shard; raise the decider's revision, so that the next run rebuilds it"
             )
-            proof.findings.add_violation("events", end, what)
+            verification.findings.add_violation("events", end, problem)
 
     def _redacted(
-        self, proof: PartitionVerification, end: int, name: str, stored: StoredState
+        self, verification: PartitionVerification, end: int, name: str, stored: StoredState
     ) -> StoredState:
         """Return a shard's state with masked personal values, like the folded events, and report violations in its
         encrypted values.
         """
         if not self._aggregate.has_personal_fields:
             return stored
-        for what in proof.keys.find_state_problems(name, self._aggregate.state, stored):
-            place = proof.find_event_offset(stored.offset, stored.eventindex, name)
-            proof.findings.add_violation(
-                "events", end if place is None else place, f"leaves {name!r} in a shard that {what}"
+        for problem in verification.keys.find_state_problems(name, self._aggregate.state, stored):
+            event_offset = verification.find_event_offset(stored.offset, stored.eventindex, name)
+            verification.findings.add_violation(
+                "events",
+                end if event_offset is None else event_offset,
+                f"leaves {name!r} in a shard that {problem}",
             )
         return replace(stored, state=mask_data(self._aggregate.state, stored.state))
 
     def _report(
         self,
-        proof: PartitionVerification,
+        verification: PartitionVerification,
         end: int,
         name: str,
-        stored_: StoredState | None,
+        redacted: StoredState | None,
         folded: StoredState | None,
     ) -> None:
         """Report a difference at the aggregate's last event, or at the end of the log if the event is unknown."""
-        last = folded or stored_
-        place = None if last is None else proof.find_event_offset(last.offset, last.eventindex, name)
-        proof.findings.add_violation(
+        last = folded or redacted
+        event_offset = (
+            None if last is None else verification.find_event_offset(last.offset, last.eventindex, name)
+        )
+        verification.findings.add_violation(
             "events",
-            end if place is None else place,
-            f"leaves {name!r} {_describe(folded)}, in the shard it is {_describe(stored_)}",
+            end if event_offset is None else event_offset,
+            f"leaves {name!r} {_describe(folded)}, in the shard it is {_describe(redacted)}",
         )
 
 
-def _differ_by_code(stored_: StoredState | None, folded: StoredState | None) -> bool:
+def _differ_by_code(redacted: StoredState | None, folded: StoredState | None) -> bool:
     """True if both states have the same last event. The cause of the difference is then another `evolve`, or a bad
     disk.
     """
-    if stored_ is None or folded is None:
+    if redacted is None or folded is None:
         return False
-    return (stored_.version, stored_.offset, stored_.eventindex) == (
+    return (redacted.version, redacted.offset, redacted.eventindex) == (
         folded.version,
         folded.offset,
         folded.eventindex,
     )
 
 
-def _describe(saved: StoredState | None) -> str:
-    if saved is None:
+def _describe(state: StoredState | None) -> str:
+    if state is None:
         return "without events"
-    text = saved.state.decode(errors="replace")
+    text = state.state.decode(errors="replace")
     short = text if len(text) <= 200 else f"{text[:200]}…"
-    return f"at version {saved.version} by command {saved.offset}: {short}"
+    return f"at version {state.version} by command {state.offset}: {short}"

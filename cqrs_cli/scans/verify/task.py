@@ -56,50 +56,50 @@ def prove_partition(plan: ProofPlan, partition: int) -> ProofResult:
     log = PartitionLog(plan.connection, plan.aggregate.topics, partition, plan.connection.payload_codec())
 
     def work() -> ProofResult:
-        before = _earlier_folder(plan, partition)
+        before = _earlier_checkpoint_folder(plan, partition)
         with closing(LogProgress(plan.report_address, partition, plan.report_interval)) as progress:
             if before is not None:
                 try:
-                    return _prove(plan, log, progress, before)
-                except CheckpointUnusableError as why:
-                    return _prove(plan, log, progress)._replace(again=str(why))
-            return _prove(plan, log, progress)
+                    return _verify(plan, log, progress, before)
+                except CheckpointUnusableError as error:
+                    return _verify(plan, log, progress)._replace(restart_reason=str(error))
+            return _verify(plan, log, progress)
 
     return guarded(
         plan.connection, log.log_name("commands"), work, lambda error: ProofResult(partition, error=error)
     )
 
 
-def _earlier_folder(plan: ProofPlan, partition: int) -> Path | None:
+def _earlier_checkpoint_folder(plan: ProofPlan, partition: int) -> Path | None:
     """Return the folder of the partition's checkpoint, or None. A child partition that had no outcomes yet starts from
     its parents instead.
     """
-    before = None if plan.since is None else plan.since.before
+    before = None if plan.generations is None else plan.generations.before
     if before is None or not (folder := before / str(partition)).is_dir():
         return None
     is_child = plan.lineage is not None and plan.lineage.parent(partition) is not None
     return None if is_child and not load_checkpoint(folder).report.outcomes else folder
 
 
-def _prove(
+def _verify(
     plan: ProofPlan, log: PartitionLog, progress: LogProgress, before: Path | None = None
 ) -> ProofResult:
     """Verify from the start, or from the checkpoint in the folder `before`."""
-    after = None if plan.since is None else plan.since.after / str(log.partition)
+    after = None if plan.generations is None else plan.generations.after / str(log.partition)
     with ExitStack() as stack:
         try:
-            proof = _PartitionProof(plan, log, stack, progress, before)
-            result = proof.prove()
+            task = _PartitionTask(plan, log, stack, progress, before)
+            result = task.verify()
         except StalledError as error:
             raise explain_log_stall(log, error) from error
-        if after is not None and proof.carried is not None:
+        if after is not None and task.checkpoint is not None:
             with folder_errors(after):
-                proof.scratch.store.close()
-                write_checkpoint(after, proof.carried, proof.traces)
+                task.scratch.store.close()
+                write_checkpoint(after, task.checkpoint, task.traces)
     return result
 
 
-class _PartitionProof:
+class _PartitionTask:
     """The verification of one partition, with its clients and temporary files, which the stack closes."""
 
     def __init__(
@@ -107,65 +107,84 @@ class _PartitionProof:
     ) -> None:
         self.plan, self.progress, self.stack = plan, progress, stack
         self.earlier = None if before is None else load_checkpoint(before)
-        self.carried: VerificationCheckpoint | None = None
+        self.checkpoint: VerificationCheckpoint | None = None
         self.log, self.topics = log, log.topics
         self.group = stack.enter_context(closing(consumer(plan.connection, group=self.topics.group)))
-        kept = None
-        if plan.since is not None:
-            with folder_errors(plan.since.after):
-                kept = create_checkpoint_folder(plan.since.after / str(log.partition), before)
-        self.scratch, self.traces = open_scratch(stack, plan.window, kept)
-        self.homes = plan.homes(log.partition)
-        self.count = plan.aggregate.partitions if self.homes is None else self.homes.effective_count
-        self.parents = None if self.homes is None else self._parents(self.homes.lineage)
+        checkpoint_folders = None
+        if plan.generations is not None:
+            with folder_errors(plan.generations.after):
+                checkpoint_folders = create_checkpoint_folder(
+                    plan.generations.after / str(log.partition), before
+                )
+        self.scratch, self.traces = open_scratch(stack, plan.window, checkpoint_folders)
+        self.key_partitions = plan.key_partitions(log.partition)
+        self.count = (
+            plan.aggregate.partitions if self.key_partitions is None else self.key_partitions.effective_count
+        )
+        self.parents = None if self.key_partitions is None else self._parents(self.key_partitions.lineage)
         self.aggregate = None if plan.package is None else load(log.topics.aggregate, plan.package, plan.root)
 
-    def prove(self) -> ProofResult:
+    def verify(self) -> ProofResult:
         """Verify in this order: 1 read the committed offset · 2 read the ends of the logs, and the keys · 3 read the
         logs · 4 read the committed offset again · 5 check the decided commands · 6 compare the state, if requested.
         """
         self._check_history()
-        before = self._committed()
+        committed_before = self._committed()
         bounds = {kind: self._bounds(kind) for kind in KINDS}
         self.progress.start(self._offsets_to_read(bounds))
-        claim = parse_claim(before.metadata)
+        claim = parse_claim(committed_before.metadata)
         keys = latest_keys(self.plan, self.aggregate, self._keys(self.count), self.stack)
         scope, inherited = self._scope(claim, bounds, keys), None
         if self.parents is not None:
             is_continued = self.earlier is not None
             inherited = self.parents.inherit(scope, self.scratch, self.stack, is_continued=is_continued)
-        proof = PartitionVerification(scope, self.scratch, self.earlier, inherited)
-        steps = (proof.outcomes.read, proof.events.read, proof.dead_letters.read, proof.deferred.read)
+        verification = PartitionVerification(scope, self.scratch, self.earlier, inherited)
+        steps = (
+            verification.outcomes.read,
+            verification.events.read,
+            verification.dead_letters.read,
+            verification.deferred.read,
+        )
         for kind, step in zip(OWNER_LOGS, steps, strict=True):
             for records in self._read(kind, self._first_offset(kind, bounds[kind]), bounds[kind][1]):
                 step(records)
-        after = self._committed()
+        committed_after = self._committed()
         start, end = self._bounds("commands")
-        self._check_claim(proof, claim, before, end)
-        decided = proof.decided_range(before.offset, after.offset, start)
+        self._check_claim(verification, claim, committed_before, end)
+        decided = verification.decided_range(committed_before.offset, committed_after.offset, start)
         first = start if self.earlier is None else max(start, self.earlier.verified_until)
-        commands = chain.from_iterable(self._read("commands", first, min(end, proof.commands_end(decided))))
-        read = {kind: bounds[kind][1] for kind in OWNER_LOGS} if self.plan.since else None
-        proof.check_commands(commands, decided, read)
-        if proof.checkpoint is not None:
+        commands = chain.from_iterable(
+            self._read("commands", first, min(end, verification.commands_end(decided)))
+        )
+        log_ends = {kind: bounds[kind][1] for kind in OWNER_LOGS} if self.plan.generations else None
+        verification.check_commands(commands, decided, log_ends)
+        if verification.checkpoint is not None:
             last_event, last_outcome = (
                 self._last_evidence(kind, bounds[kind]) for kind in ("events", "outcomes")
             )
-            self.carried = replace(proof.checkpoint, last_event=last_event, last_outcome=last_outcome)
-        if (before.offset, bounds) == (after.offset, {kind: self._bounds(kind) for kind in KINDS}):
-            waiting = self._read("commands", max(start, decided.decided_lower), end)
-            proof.check_deferred_topic(chain.from_iterable(waiting))
+            self.checkpoint = replace(
+                verification.checkpoint, last_event=last_event, last_outcome=last_outcome
+            )
+        if (committed_before.offset, bounds) == (
+            committed_after.offset,
+            {kind: self._bounds(kind) for kind in KINDS},
+        ):
+            undecided = self._read("commands", max(start, decided.decided_lower), end)
+            verification.check_deferred_topic(chain.from_iterable(undecided))
         if keys is not None:
-            since = self._read("events", bounds["events"][1], self._bounds("events")[1])
-            keys.compare_with(proof.keys, self.scratch.store, chain.from_iterable(since))
-        compared = self._compare_state(proof, decided.decided_lower, bounds["events"][1])
-        earlier, read_now = None if self.earlier is None else self.earlier.report, self.progress.records
+            later_events = self._read("events", bounds["events"][1], self._bounds("events")[1])
+            keys.compare_with(verification.keys, self.scratch.store, chain.from_iterable(later_events))
+        compared = self._compare_state(verification, decided.decided_lower, bounds["events"][1])
+        earlier_report, records_read = (
+            None if self.earlier is None else self.earlier.report,
+            self.progress.records,
+        )
         return ProofResult(
             self.log.partition,
-            proof.report(),
-            earlier,
+            verification.report(),
+            earlier_report,
             compared=compared,
-            records=read_now,
+            records=records_read,
             keys_partition=0 if keys is None else keys.partition,
         )
 
@@ -183,20 +202,22 @@ class _PartitionProof:
         record = self.log.last_record(kind, *bounds)
         return None if record is None else evidence(record)
 
-    def _compare_state(self, proof: PartitionVerification, decided: int, end: int) -> ShardComparison | None:
+    def _compare_state(
+        self, verification: PartitionVerification, decided: int, end: int
+    ) -> ShardComparison | None:
         topics, shards = self.plan.aggregate, self.plan.shards
         if shards is None or self.aggregate is None:
             return None
         events = partial(self._read, "events")
         inherited = () if self.parents is None else self.parents.events()
-        keeps = None if self.homes is None else self._keys(self.count)
-        check = StateCheck(self.log, topics, self.aggregate, shards, events, inherited, keeps)
-        return check.compare(proof, decided, end)
+        key_filter = None if self.key_partitions is None else self._keys(self.count)
+        check = StateCheck(self.log, topics, self.aggregate, shards, events, inherited, key_filter)
+        return check.compare(verification, decided, end)
 
     def _parents(self, lineage: PartitionLineage) -> Parents | None:
         number = self.log.partition
-        splits, keeps = lineage.inherited_splits(number), self._keys(lineage.initial_count(number))
-        return Parents(self.log, splits, keeps, self._read_log) if splits else None
+        splits, key_filter = lineage.inherited_splits(number), self._keys(lineage.initial_count(number))
+        return Parents(self.log, splits, key_filter, self._read_log) if splits else None
 
     def _keys(self, count: int) -> KeyHome:
         return KeyHome(self.plan.partitioner, count, self.log.partition)
@@ -241,8 +262,8 @@ class _PartitionProof:
             plan.aggregate.ids["commands"],
             plan.longest_window,
             check_shape if self.aggregate is None else partial(decode_event, self.aggregate),
-            plan.early,
-            self.homes,
+            plan.max_earliness,
+            self.key_partitions,
             {kind: end for kind, (_, end) in bounds.items()},
             has_fingerprint=fits_without_code
             if self.aggregate is None and keys is not None
@@ -258,27 +279,27 @@ class _PartitionProof:
         return self.log.first_record("commands", offset, offset + 1) if start <= offset < end else None
 
     def _check_claim(
-        self, proof: PartitionVerification, claim: Claim | None, committed: GroupCommit, end: int
+        self, verification: PartitionVerification, claim: Claim | None, committed: GroupCommit, end: int
     ) -> None:
         """Check that the commands topic is the topic in the last claim, with its partition count."""
-        at, found = committed.offset or 0, self.plan.aggregate
-        if at > end:
-            proof.unstored_findings.add_violation(
-                "commands", at, f"is the committed offset, though the log ends at {end}"
+        committed_offset, aggregate_topics = committed.offset or 0, self.plan.aggregate
+        if committed_offset > end:
+            verification.unstored_findings.add_violation(
+                "commands", committed_offset, f"is the committed offset, though the log ends at {end}"
             )
         if claim is None or claim.topic_id == UNKNOWN_TOPIC:
             return
-        if claim.topic_id != found.ids["commands"]:
-            proof.unstored_findings.add_violation(
-                "commands", at, "is an offset of another topic: this one was created since"
+        if claim.topic_id != aggregate_topics.ids["commands"]:
+            verification.unstored_findings.add_violation(
+                "commands", committed_offset, "is an offset of another topic: this one was created since"
             )
         if claim.partitions != self.count:
-            what = f"was committed when there were {claim.partitions} partitions: now {self.count}"
-            proof.unstored_findings.add_violation("commands", at, what)
+            problem = f"was committed when there were {claim.partitions} partitions: now {self.count}"
+            verification.unstored_findings.add_violation("commands", committed_offset, problem)
 
     def _committed(self) -> GroupCommit:
         """Return the group's committed offset; wait for a pending commit."""
-        return self.log.committed_position_by(self.group, self.plan.patience)
+        return self.log.committed_position_by(self.group, self.plan.transaction_timeout)
 
     def _bounds(self, kind: Kind) -> tuple[int, int]:
         """Return (start, high watermark)."""
@@ -295,6 +316,6 @@ class _PartitionProof:
     def _read_log(self, log: PartitionLog, kind: Kind, start: int, end: int) -> Iterator[list[Record]]:
         if start < end:
             with closing(bulk_consumer(self.plan.connection)) as reader:
-                read = log.read_with(reader, kind, start, end, self.plan.patience)
-                decoded = log.decode_events(read) if kind == "events" else read
+                batches = log.read_with(reader, kind, start, end, self.plan.transaction_timeout)
+                decoded = log.decode_events(batches) if kind == "events" else batches
                 yield from self.progress.track(decoded, start, end)

@@ -22,45 +22,51 @@ def deferred_changes(
 
     `find_before` finds an entry before these outcomes; `topic_id` is the id of the commands topic.
 
-    The entries lack the commands, because only the logged resubmissions are decided again.
+    The entries lack the commands, because a simulation decides only the logged resubmissions again.
     """
-    changed: dict[str, Deferral | None] = {}
-    find: FindEntry = lambda key: changed[key] if key in changed else find_before(key)  # noqa: E731
-    for logged in outcomes:
-        outcome, verdict = logged.message, logged.message.data
+    changes: dict[str, Deferral | None] = {}
+    find_latest: FindEntry = lambda key: changes[key] if key in changes else find_before(key)  # noqa: E731
+    for outcome_record in outcomes:
+        outcome, verdict = outcome_record.message, outcome_record.message.data
         is_resubmitted = isinstance(verdict.deferredfrom, str)
         if is_resubmitted or (verdict.status == "deferred" and verdict.reason != Reason.MOVED.name):
-            place = EntryKey(topic_id, verdict.offset)
+            entry_key = EntryKey(topic_id, verdict.offset)
             if is_resubmitted:
-                place = entry_key_of(verdict.deferredfrom or "", topic_id, verdict.partition)
-            key = str(place)
-            changed[key] = _deferred(logged, place, find(key)) if verdict.status == "deferred" else None
+                entry_key = entry_key_of(verdict.deferredfrom or "", topic_id, verdict.partition)
+            key = str(entry_key)
+            changes[key] = (
+                _deferred(outcome_record, entry_key, find_latest(key))
+                if verdict.status == "deferred"
+                else None
+            )
         if isinstance(verdict.target, DeferredTarget):
-            inherited = None if verdict.target.partition is UNSET else verdict.target.partition
-            key = str(EntryKey(topic_id, verdict.target.offset, inherited))
+            parent_partition = None if verdict.target.partition is UNSET else verdict.target.partition
+            key = str(EntryKey(topic_id, verdict.target.offset, parent_partition))
             cancels = outcome.type.startswith("cqrs.Cancel.")
-            if (entry := find(key)) is not None:
-                changed[key] = replace(entry, due=0, cancelled=entry.cancelled or cancels)
-    return changed
+            if (entry := find_latest(key)) is not None:
+                changes[key] = replace(entry, due=0, cancelled=entry.cancelled or cancels)
+    return changes
 
 
-def _deferred(logged: OwnerRecord[OutcomeEnvelope], place: EntryKey, earlier: Deferral | None) -> Deferral:
+def _deferred(
+    outcome_record: OwnerRecord[OutcomeEnvelope], entry_key: EntryKey, earlier: Deferral | None
+) -> Deferral:
     """Return the entry after an outcome that defers its command for the first time or again."""
-    outcome, verdict = logged.message, logged.message.data
+    outcome, verdict = outcome_record.message, outcome_record.message.data
     due, attempt, reason = parse_timestamp(verdict.due or ""), verdict.attempt or 0, verdict.reason or ""
     if earlier is not None and reason == Reason.NOT_YET.name:
         return earlier  # it was resubmitted too early
     if earlier is not None:
         return replace(earlier, due=due, attempt=attempt, reason=reason)
     return Deferral(
-        topic=place.topic,
-        offset=place.offset,
-        partition=place.partition,
+        topic=entry_key.topic,
+        offset=entry_key.offset,
+        partition=entry_key.partition,
         subject=outcome.subject or "",
         id=outcome.causationid or "",
         fingerprint=verdict.fingerprint or 0,
         version=verdict.version,
-        timestamp=logged.record.timestamp,
+        timestamp=outcome_record.record.timestamp,
         due=due,
         attempt=attempt,
         reason=reason,

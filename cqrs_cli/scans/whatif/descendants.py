@@ -48,36 +48,36 @@ def deciding_stages(
     if lineage is None:
         yield DecidingStage(0, LIMIT, rules)
         return
-    homes, start = KeyPartitions(lineage, rules.partition, partial(target_partition, partitioner)), 0
-    for split in [*homes.splits, None]:
-        partition_of, heir_of = (
-            partial(homes.partition_at_command, command_offset=start),
-            partial(homes.forward_target, command_offset=start),
+    key_partitions, start = KeyPartitions(lineage, rules.partition, partial(target_partition, partitioner)), 0
+    for split in [*key_partitions.splits, None]:
+        partition_of, forward_target_of = (
+            partial(key_partitions.partition_at_command, command_offset=start),
+            partial(key_partitions.forward_target, command_offset=start),
         )
-        now = replace(rules, partition_of=partition_of, forward_target_of=heir_of)
+        stage_rules = replace(rules, partition_of=partition_of, forward_target_of=forward_target_of)
         end = LIMIT if split is None else split.commands
-        yield DecidingStage(start, end, now, split)
+        yield DecidingStage(start, end, stage_rules, split)
         start = end
 
 
 def target_members(split: Split, parent: Simulation, is_whole: bool, stack: ExitStack) -> Iterator[Member]:
     """Yield the children of a partition that has been decided again up to its split."""
-    for number in split.target_partitions:
-        stores = open_stores(stack, parent.rules.dedup_window, (parent.was, parent.would))
-        rules = replace(parent.rules, partition=number)
+    for target in split.target_partitions:
+        stores = open_stores(stack, parent.rules.dedup_window, (parent.logged_store, parent.simulated_store))
+        rules = replace(parent.rules, partition=target)
         child = Simulation(
             rules,
-            parent.today,
-            parent.other,
+            parent.current_code,
+            parent.other_code,
             *stores,
             parent.codec,
             parent.batch,
             is_family=True,
             scratch_key=parent.scratch_key,
         )
-        child.inherit(split.partition)
-        child.keys.in_force.update(parent.keys.in_force)
-        yield Member(number, child, is_whole)
+        child.inherit_deferrals(split.partition)
+        child.keys.active_keys.update(parent.keys.active_keys)
+        yield Member(target, child, is_whole)
 
 
 def open_stores(
@@ -89,10 +89,10 @@ def open_stores(
     """
     with tempfile.TemporaryDirectory(prefix="cqrs-whatif-") as folder:
         stores = []
-        for place, name in enumerate(("was", "would")):
+        for index, name in enumerate(("logged", "simulated")):
             (Path(folder) / name).mkdir()
             if originals is not None:
-                originals[place].copy(Path(folder) / name)
+                originals[index].copy(Path(folder) / name)
             stores.append(LmdbStore(Path(folder) / name, window))
             stack.callback(stores[-1].close_without_sync)
     return stores[0], stores[1]

@@ -26,25 +26,25 @@ from cqrs_cli.proof.keys import key_of_event
 from cqrs_cli.proof.whatif.decided import DecidedCommand
 
 
-class ScratchSeal(NamedTuple):
+class ScratchEncryption(NamedTuple):
     """Encrypts states with a random key that is only in memory, because temporary files could be read by others."""
 
     aggregate: Aggregate
     key: DataKey
 
     def encrypt_state(self, subject: str, data: bytes) -> bytes:
-        return encrypt_data(self.aggregate.state, data, self.key, self._place(subject))
+        return encrypt_data(self.aggregate.state, data, self.key, self._location(subject))
 
     def decrypt_state(self, subject: str, data: bytes) -> bytes:
-        return decrypt_data(self.aggregate.state, data, lambda _: self.key, self._place(subject))
+        return decrypt_data(self.aggregate.state, data, lambda _: self.key, self._location(subject))
 
-    def _place(self, subject: str) -> ValueLocation:
+    def _location(self, subject: str) -> ValueLocation:
         return ValueLocation(self.aggregate.name, subject, STATE, "")
 
 
-def scratch_seal(aggregate: Aggregate, key: DataKey) -> ScratchSeal | None:
+def scratch_encryption(aggregate: Aggregate, key: DataKey) -> ScratchEncryption | None:
     """Return the encryption of states; None for an aggregate without personal fields."""
-    return ScratchSeal(aggregate, key) if aggregate.has_personal_fields else None
+    return ScratchEncryption(aggregate, key) if aggregate.has_personal_fields else None
 
 
 @dataclass
@@ -52,8 +52,10 @@ class HistoricKeys:
     """The data keys of aggregates, and the deferred commands, which take 500 bytes of memory each."""
 
     aggregate: Aggregate
-    in_force: dict[str, DataKey] = field(default_factory=dict)
-    _sent: dict[str, CommandEnvelope] = field(default_factory=dict)  # deferred commands, by position
+    active_keys: dict[str, DataKey] = field(default_factory=dict)
+    _sent_envelopes: dict[str, CommandEnvelope] = field(
+        default_factory=dict
+    )  # deferred commands, by position
 
     def fold(self, events: Iterable[EventEnvelope]) -> None:
         """Add and delete data keys as the logged events did."""
@@ -63,30 +65,30 @@ class HistoricKeys:
             except ValueError:  # `cqrs verify` reports it
                 continue
             if key is not None and key.is_erasure:
-                self.in_force.pop(event.subject, None)
-            elif key is not None and event.subject not in self.in_force:
-                self.in_force[event.subject] = random_key()
+                self.active_keys.pop(event.subject, None)
+            elif key is not None and event.subject not in self.active_keys:
+                self.active_keys[event.subject] = random_key()
 
-    def add_decided(self, done: Decisions) -> None:
+    def add_decided(self, decisions: Decisions) -> None:
         """Add and delete the data keys that a batch has created and ended."""
-        for subject, key in done.data_keys.items():
+        for subject, key in decisions.data_keys.items():
             if key is None:
-                self.in_force.pop(subject, None)
+                self.active_keys.pop(subject, None)
             else:
-                self.in_force[subject] = key
+                self.active_keys[subject] = key
 
-    def name_erased(self, done: Decisions, events: Iterable[EventEnvelope]) -> None:
+    def use_logged_key_ids(self, decisions: Decisions, events: Iterable[EventEnvelope]) -> None:
         """Give the key of an aggregate the id that it had in the log, if these events erase it, because an `Erase` may
         name the key.
         """
         for event in events:
             if event.type == ERASED and self.aggregate.has_personal_fields:
-                keys = done.data_keys if event.subject in done.data_keys else self.in_force
-                key, named = keys.get(event.subject), read_erased(event.data).key
+                keys = decisions.data_keys if event.subject in decisions.data_keys else self.active_keys
+                key, logged_kid = keys.get(event.subject), read_erased(event.data).key
                 if key is not None:
-                    keys[event.subject] = DataKey(named, key.secret)
+                    keys[event.subject] = DataKey(logged_kid, key.secret)
 
-    def as_sent(self, command: DecidedCommand) -> DecidedCommand:
+    def restore_sent_data(self, command: DecidedCommand) -> DecidedCommand:
         """Return the command with the data that its sender sent, because owners resubmitted it encrypted.
 
         A command that was deferred before the simulated range has redacted values. An ERASED command is not changed.
@@ -99,12 +101,12 @@ class HistoricKeys:
         except CheckFailed:
             return command
         if isinstance(verdict.deferredfrom, str):
-            sent = self._sent.get(verdict.deferredfrom)
+            sent = self._sent_envelopes.get(verdict.deferredfrom)
             if verdict.status != "deferred":
-                self._sent.pop(verdict.deferredfrom, None)
+                self._sent_envelopes.pop(verdict.deferredfrom, None)
             return command._replace(record=self._with_sent_data(command.record, envelope, sent))
         if verdict.status == "deferred" and verdict.reason != Reason.MOVED.name:
-            self._sent[f"{verdict.partition}/{verdict.offset}"] = envelope
+            self._sent_envelopes[f"{verdict.partition}/{verdict.offset}"] = envelope
         return command
 
     def _with_sent_data(

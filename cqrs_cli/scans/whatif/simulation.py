@@ -42,7 +42,7 @@ from cqrs_cli.proof.whatif.difference import (
 from cqrs_cli.scans.verify.pairs import merge_aggregates
 from cqrs_cli.scans.whatif.deferred_before import deferred_changes
 from cqrs_cli.scans.whatif.payloads import HistoricPayloads
-from cqrs_cli.scans.whatif.personal import HistoricKeys, scratch_seal
+from cqrs_cli.scans.whatif.personal import HistoricKeys, scratch_encryption
 from cqrs_cli.state.lmdb_store import LmdbStore
 
 #: Commands, events or outcomes per batch.
@@ -50,14 +50,14 @@ BATCH = 1000
 
 
 @dataclass(slots=True)
-class RehearsedCounts:
+class SimulationCounts:
     """The numbers of commands and aggregates that were decided again so far."""
 
     commands: int = 0
     aggregates: int = 0
     #: Commands that owners failed without a decision by the code. Their logged outcomes are kept.
     not_asked: int = 0
-    last: int | None = None
+    last_offset: int | None = None  # of the last command that was decided again
 
 
 @dataclass(slots=True)
@@ -69,91 +69,111 @@ class _Clock:
 
 @dataclass
 class Simulation:
-    """The simulation of one partition: call `fold_before` and `remember_before`, then `decide`, then `states`."""
+    """The simulation of one partition: call `fold_before` and `restore_decisions_before`, then `decide`, then
+    `state_differences`.
+    """
 
     rules: DecisionRules  # for both codes: the owners' current rules
-    today: Aggregate
-    other: Aggregate
-    was: LmdbStore
-    would: LmdbStore
+    current_code: Aggregate
+    other_code: Aggregate
+    logged_store: LmdbStore  # states folded from the logged events with the current code
+    simulated_store: LmdbStore  # states and command ids as the other code decides
     codec: RecordCodec = AS_STORED
     batch: int = BATCH
     #: The stores are shared by several partitions, so each id is stored with the partition that decided it.
     is_family: bool = False
     #: Encrypts the personal fields of states in the stores, which are files. Children use their parent's key.
     scratch_key: DataKey = field(default_factory=random_key)
-    progress: RehearsedCounts = field(default_factory=RehearsedCounts)
+    progress: SimulationCounts = field(default_factory=SimulationCounts)
 
     def __post_init__(self) -> None:
-        was, would = (scratch_seal(code, self.scratch_key) for code in (self.today, self.other))
-        self._was = StateCache(self.today, self.was, self.was.token(), encryption=was)
-        self._would = StateCache(self.other, self.would, self.would.token(), encryption=would)
+        logged_encryption, simulated_encryption = (
+            scratch_encryption(code, self.scratch_key) for code in (self.current_code, self.other_code)
+        )
+        self._logged = StateCache(
+            self.current_code, self.logged_store, self.logged_store.token(), encryption=logged_encryption
+        )
+        self._simulated = StateCache(
+            self.other_code,
+            self.simulated_store,
+            self.simulated_store.token(),
+            encryption=simulated_encryption,
+        )
         self._clock = _Clock()
         rules = self.rules
         self._payloads = HistoricPayloads(self.codec, rules.topic, rules.partition)
-        self.keys = HistoricKeys(self.today)
+        self.keys = HistoricKeys(self.current_code)
 
     def fold_before(self, events: Iterator[OwnerRecord[EventEnvelope]]) -> None:
         """Fold the events before the simulated range, with both codes."""
         while batch := list(islice(events, self.batch)):
-            _fold(self.today, self._was, batch)
-            _fold(self.other, self._would, batch)
-            self.keys.fold(placed.message for placed in batch)
+            _fold(self.current_code, self._logged, batch)
+            _fold(self.other_code, self._simulated, batch)
+            self.keys.fold(record.message for record in batch)
 
-    def remember_before(self, outcomes: Iterator[OwnerRecord[OutcomeEnvelope]]) -> None:
+    def restore_decisions_before(self, outcomes: Iterator[OwnerRecord[OutcomeEnvelope]]) -> None:
         """Store the decisions before the simulated range, and the deferred commands. The clock is the latest decision's
         time.
         """
         while batch := list(islice(outcomes, self.batch)):
             entries: dict[tuple[str, str], DedupEntry] = {}
-            with self._would.reading():
-                parked = deferred_changes(batch, self._would.deferred().find_entry, self.rules.topic_id)
-            clock = self._would.positions.clock
-            for placed in batch:
-                restore_dedup_entry(entries, placed.message, placed.record.timestamp, self._own)
-                clock = max(clock, placed.record.timestamp)
-            self._would.fold(self._would.positions._replace(clock=clock), None, entries, parked)
+            with self._simulated.reading():
+                deferrals = deferred_changes(
+                    batch, self._simulated.deferred().find_entry, self.rules.topic_id
+                )
+            clock = self._simulated.positions.clock
+            for outcome_record in batch:
+                restore_dedup_entry(
+                    entries, outcome_record.message, outcome_record.record.timestamp, self._family_partition
+                )
+                clock = max(clock, outcome_record.record.timestamp)
+            self._simulated.fold(self._simulated.positions._replace(clock=clock), None, entries, deferrals)
 
     def decide(self, commands: Iterable[DecidedCommand]) -> Iterator[HistoryDifference]:
         """Decide the commands of the simulated range again, and yield the differences in order."""
         remaining = iter(commands)
         while batch := list(islice(remaining, self.batch)):
-            for part in self._payloads.in_memory_parts([self.keys.as_sent(command) for command in batch]):
+            for part in self._payloads.in_memory_parts(
+                [self.keys.restore_sent_data(command) for command in batch]
+            ):
                 yield from self._decide(part)
-                _fold(self.today, self._was, [event for command in part for event in command.events])
-        self._would.flush()
+                _fold(
+                    self.current_code, self._logged, [event for command in part for event in command.events]
+                )
+        self._simulated.flush()
 
     @property
-    def _own(self) -> int | None:
+    def _family_partition(self) -> int | None:
+        """The partition to store with a decision; None if the stores belong to one partition."""
         return self.rules.partition if self.is_family else None
 
-    def inherit(self, parent: int) -> None:
-        """Mark the deferred commands in the stores, which are copies of a parent's stores, as inherited from the
-        parent.
-        """
-        with self._would.reading():
-            own_entries = [entry for entry in deferred_entries(self._would) if entry.partition is None]
+    def inherit_deferrals(self, parent: int) -> None:
+        """Mark the deferred commands as inherited from the parent, of whose stores this simulation has copies."""
+        with self._simulated.reading():
+            own_entries = [entry for entry in deferred_entries(self._simulated) if entry.partition is None]
         inherited = [inherited_entry(entry, parent) for entry in own_entries]
         removed = dict.fromkeys(entry.key for entry in own_entries)
         added = {entry.key: entry for entry in inherited}
-        self._would.fold(self._would.positions, deferred={**removed, **added})
+        self._simulated.fold(self._simulated.positions, deferred={**removed, **added})
 
-    def states(self) -> Iterator[HistoryDifference]:
+    def state_differences(self) -> Iterator[HistoryDifference]:
         """Yield the aggregates whose final states differ, in the order of the stores."""
         partition_of, own = self.rules.partition_of, self.rules.partition
-        for name, was, would in merge_aggregates(self.was.items(), self.would.items()):
-            if self.is_family and partition_of is not None and partition_of(name.encode()) != own:
+        for aggregate_id, logged, simulated in merge_aggregates(
+            self.logged_store.items(), self.simulated_store.items()
+        ):
+            if self.is_family and partition_of is not None and partition_of(aggregate_id.encode()) != own:
                 continue  # it has moved
             self.progress.aggregates += 1
-            masked = masked_state(self.today, was), masked_state(self.other, would)
-            difference = compare_states(self.rules.partition, name, *masked)
+            masked = masked_state(self.current_code, logged), masked_state(self.other_code, simulated)
+            difference = compare_states(self.rules.partition, aggregate_id, *masked)
             if difference is not None:
                 yield difference
 
     def _decide(self, commands: list[DecidedCommand]) -> list[HistoryDifference]:
         differences: list[HistoryDifference] = []
-        with self._would.reading():
-            batch = Batch(self.other, self._context(commands))
+        with self._simulated.reading():
+            batch = Batch(self.other_code, self._context(commands))
             for command in commands:
                 difference = self._decide_one(batch, command)
                 if difference is not None:
@@ -161,22 +181,22 @@ class Simulation:
         self.keys.add_decided(batch.decisions)
         last = commands[-1].record.offset
         self.progress.commands += len(commands)
-        self.progress.last = last
+        self.progress.last_offset = last
         if self.is_family:
             batch.decisions.dedup_entries = {
-                key: replace(entry, partition=self._own)
+                key: replace(entry, partition=self._family_partition)
                 for key, entry in batch.decisions.dedup_entries.items()
             }
-        self._would.stage(batch.decisions, last + 1, None, None)
-        if self._would.pending >= APPLY_EVERY or self._would.is_full():
-            self._would.flush()
+        self._simulated.stage(batch.decisions, last + 1, None, None)
+        if self._simulated.pending >= APPLY_EVERY or self._simulated.is_full():
+            self._simulated.flush()
         return differences
 
     def _decide_one(self, batch: Batch, command: DecidedCommand) -> HistoryDifference | None:
         self._clock.now = owner_clock(command.outcome)
         self._payloads.load_current(command)
-        history = [placed.message for placed in command.events]
-        self.keys.name_erased(batch.decisions, history)
+        logged_events = [record.message for record in command.events]
+        self.keys.use_logged_key_ids(batch.decisions, logged_events)
         try:
             decisions = batch.decide_piece([command.record])
         except DecisionInterrupted as error:
@@ -186,38 +206,42 @@ class Simulation:
                 "the other code ran out of a resource, such as memory",
             ) from error
         ((value, _, _),) = decisions.outcomes
-        events = [
+        simulated_events = [
             read_event(with_payload_data(value, decisions.payloads)) for value, _, _ in decisions.events
         ]
-        would = read_outcome(value)
-        self._payloads.check_lost_payload(command, would)
-        return compare_decisions(self.other, command.outcome, history, would, events)
+        simulated = read_outcome(value)
+        self._payloads.check_lost_payload(command, simulated)
+        return compare_decisions(self.other_code, command.outcome, logged_events, simulated, simulated_events)
 
     def _context(self, commands: list[DecidedCommand]) -> BatchContext:
-        blamed = {
-            command.record.offset: why
+        poison_reasons = {
+            command.record.offset: reason
             for command in commands
-            if (why := poison_reason_of(command.outcome)) is not None
+            if (reason := poison_reason_of(command.outcome)) is not None
         }
-        refused = frozenset(command.record.offset for command in commands if was_given_up(command.outcome))
-        self.progress.not_asked += len(blamed) + len(refused)
-        rules, would = self.rules, self._would
+        given_up = frozenset(command.record.offset for command in commands if was_given_up(command.outcome))
+        self.progress.not_asked += len(poison_reasons) + len(given_up)
+        rules, cache = self.rules, self._simulated
         return rules.batch_context(
-            would.state,
-            self._remembered if self.is_family else would.remembered,
+            cache.state,
+            self._remembered if self.is_family else cache.remembered,
             lambda: self._clock.now,
-            would.positions.clock,
-            rules.deferrals(would.deferred, would.has_deferred, self._resubmissions(commands)),
+            cache.positions.clock,
+            rules.deferrals(cache.deferred, cache.has_deferred, self._resubmissions(commands)),
             self._payloads.known,
-            refused,
-            blamed,
-            self.keys.in_force.get,
+            given_up,
+            poison_reasons,
+            self.keys.active_keys.get,
         )
 
     def _remembered(self, subject: str, command_id: str) -> DedupEntry | None:
         """Return the first decision on a command id, with the partition if a parent made the decision."""
-        found = self._would.remembered(subject, command_id)
-        return found if found is None or found.partition != self._own else replace(found, partition=None)
+        entry = self._simulated.remembered(subject, command_id)
+        return (
+            entry
+            if entry is None or entry.partition != self._family_partition
+            else replace(entry, partition=None)
+        )
 
     def _resubmissions(self, commands: list[DecidedCommand]) -> dict[int, Deferral]:
         """Return the logged resubmissions by offset; they count as released, even without an entry in the store."""
@@ -226,11 +250,11 @@ class Simulation:
             verdict, outcome = command.outcome.data, command.outcome
             if not isinstance(verdict.deferredfrom, str) or not isinstance(verdict.fingerprint, int):
                 continue
-            place = entry_key_of(verdict.deferredfrom, self.rules.topic_id, verdict.partition)
-            entry = self._would.deferred().find_entry(str(place)) or Deferral(
-                topic=place.topic,
-                offset=place.offset,
-                partition=place.partition,
+            entry_key = entry_key_of(verdict.deferredfrom, self.rules.topic_id, verdict.partition)
+            entry = self._simulated.deferred().find_entry(str(entry_key)) or Deferral(
+                topic=entry_key.topic,
+                offset=entry_key.offset,
+                partition=entry_key.partition,
                 subject=outcome.subject or "",
                 id=outcome.causationid or "",
                 fingerprint=verdict.fingerprint,
@@ -252,11 +276,11 @@ def _fold(aggregate: Aggregate, cache: StateCache, events: list[OwnerRecord[Even
     """Fold a batch of events; raise `HistoryError` for an event that cannot be folded."""
     states: dict[str, VersionedState] = {}
     with cache.reading():
-        for placed in events:
-            event = placed.message
+        for event_record in events:
+            event = event_record.message
             try:
                 before = states.get(event.subject) or cache.state(event.subject)
                 states[event.subject] = fold_event(aggregate, before, event)
             except FoldError as error:
-                raise HistoryError("events", placed.record.offset, str(error)) from error
+                raise HistoryError("events", event_record.record.offset, str(error)) from error
     cache.fold(cache.positions, states)

@@ -28,7 +28,7 @@ from cqrs_cli.proof.whatif.difference import DifferenceKind, HistoryDifference
 from cqrs_cli.registry import load, load_from
 from cqrs_cli.scans.log_progress import LogProgress
 from cqrs_cli.scans.whatif.descendants import Member, deciding_stages, open_stores, target_members
-from cqrs_cli.scans.whatif.simulation import RehearsedCounts, Simulation
+from cqrs_cli.scans.whatif.simulation import Simulation, SimulationCounts
 from cqrs_cli.telemetry.datagrams import Address
 
 #: The number of examples per label.
@@ -42,7 +42,7 @@ class WhatifPlan:
     """The data that each task needs."""
 
     connection: Connection
-    described: AggregateTopics
+    aggregate_topics: AggregateTopics
     package: str
     root: Path  # folder of the package
     module: str  # the other code
@@ -56,7 +56,7 @@ class WhatifPlan:
     @property
     def families(self) -> range:
         """The original partitions. Each task decides an original partition and its descendants."""
-        return range(self.described.partitions if self.lineage is None else self.lineage.counts[0])
+        return range(self.aggregate_topics.partitions if self.lineage is None else self.lineage.counts[0])
 
 
 @dataclass(slots=True)
@@ -72,12 +72,12 @@ class WhatifResult:
     examples: dict[Label, list[HistoryDifference]] = field(default_factory=dict)
     error: CqrsError | None = None
 
-    def add_difference(self, found: HistoryDifference) -> None:
+    def add_difference(self, difference: HistoryDifference) -> None:
         """Count a difference, and keep it as an example if its label has fewer than `MAX_EXAMPLES`."""
-        self.counts[found.label] += 1
-        first_existing = self.examples.setdefault(found.label, [])
-        if len(first_existing) < MAX_EXAMPLES:
-            first_existing.append(found)
+        self.counts[difference.label] += 1
+        examples = self.examples.setdefault(difference.label, [])
+        if len(examples) < MAX_EXAMPLES:
+            examples.append(difference)
 
 
 def simulate(plan: WhatifPlan, result: WhatifResult) -> Iterator[HistoryDifference]:
@@ -86,29 +86,31 @@ def simulate(plan: WhatifPlan, result: WhatifResult) -> Iterator[HistoryDifferen
 
     Raises `ContradictionError` for logs that contradict each other, or that one of the codes cannot fold.
     """
-    topics, codec = plan.described.topics, plan.connection.payload_codec()
+    topics, codec = plan.aggregate_topics.topics, plan.connection.payload_codec()
     log = PartitionLog(plan.connection, topics, result.partition, codec)
     with ExitStack() as stack:
         log_progress = stack.enter_context(closing(LogProgress(plan.report_address, result.partition)))
-        for found in _differences(plan, log, result, log_progress, stack):
-            result.add_difference(found)
-            yield found
+        for difference in _differences(plan, log, result, log_progress, stack):
+            result.add_difference(difference)
+            yield difference
 
 
 def _differences(
     plan: WhatifPlan, log: PartitionLog, result: WhatifResult, log_progress: LogProgress, stack: ExitStack
 ) -> Iterator[HistoryDifference]:
     """Yield the differences of a partition, then of its descendants in numerical order."""
-    waiting = [Member(log.partition, _open_simulation(plan, log, stack))]
-    while waiting:
-        member = waiting.pop(0)
+    pending_members = [Member(log.partition, _open_simulation(plan, log, stack))]
+    while pending_members:
+        member = pending_members.pop(0)
         own_log = replace(log, partition=member.partition)
         try:
-            yield from _member_differences(plan, own_log, result, log_progress, member, waiting, stack)
+            yield from _member_differences(
+                plan, own_log, result, log_progress, member, pending_members, stack
+            )
         except HistoryError as error:
             hint = "check the history: cqrs verify"
             raise own_log.fault(error.log, error.offset, str(error), hint) from error
-        waiting.sort(key=attrgetter("partition"))
+        pending_members.sort(key=attrgetter("partition"))
 
 
 def _member_differences(
@@ -117,10 +119,10 @@ def _member_differences(
     result: WhatifResult,
     log_progress: LogProgress,
     member: Member,
-    waiting: list[Member],
+    pending_members: list[Member],
     stack: ExitStack,
 ) -> Iterator[HistoryDifference]:
-    """Yield the differences of one partition. At a split, add its children to `waiting`."""
+    """Yield the differences of one partition. At a split, add its children to `pending_members`."""
 
     def records(kind: Kind, start: int, end: int) -> Iterator[Record]:
         read = log.events(start, end) if kind == "events" else log.read(kind, start, end)
@@ -138,19 +140,19 @@ def _member_differences(
     for stage in deciding_stages(plan.lineage, plan.deciding.partitioner, simulation.rules):
         simulation.rules = stage.rules
         simulation.fold_before(events.take_before(min(start, stage.end)))
-        simulation.remember_before(outcomes.take_before(min(start, stage.end)))
-        low, high = max(start, stage.start), min(end, stage.end)
-        commands = records("commands", low, high) if low < high else iter(())
+        simulation.restore_decisions_before(outcomes.take_before(min(start, stage.end)))
+        stage_start, stage_end = max(start, stage.start), min(end, stage.end)
+        commands = records("commands", stage_start, stage_end) if stage_start < stage_end else iter(())
         yield from simulation.decide(join_history(commands, outcomes, events))
         if stage.split is not None and (cut is None or cut >= stage.end):
-            waiting += target_members(stage.split, simulation, start < stage.end, stack)
+            pending_members += target_members(stage.split, simulation, start < stage.end, stack)
         elif stage.split is not None:
             break  # the split is after `until`
-    yield from simulation.states()
+    yield from simulation.state_differences()
     _add_counts(result, simulation.progress)
 
 
-def _add_counts(result: WhatifResult, progress: RehearsedCounts) -> None:
+def _add_counts(result: WhatifResult, progress: SimulationCounts) -> None:
     result.commands += progress.commands
     result.aggregates += progress.aggregates
     result.not_asked += progress.not_asked
@@ -185,9 +187,9 @@ def _command_range(
 
 
 def _open_simulation(plan: WhatifPlan, log: PartitionLog, stack: ExitStack) -> Simulation:
-    name, codec = plan.described.topics.aggregate, plan.connection.payload_codec()
-    rules = plan.deciding.rules(plan.described, log.partition, codec.payload_threshold)
-    today = load(name, plan.package, plan.root)
-    other = load_from(name, plan.module, plan.module_root)
+    name, codec = plan.aggregate_topics.topics.aggregate, plan.connection.payload_codec()
+    rules = plan.deciding.rules(plan.aggregate_topics, log.partition, codec.payload_threshold)
+    current_code = load(name, plan.package, plan.root)
+    other_code = load_from(name, plan.module, plan.module_root)
     stores = open_stores(stack, rules.dedup_window)
-    return Simulation(rules, today, other, *stores, codec, is_family=plan.lineage is not None)
+    return Simulation(rules, current_code, other_code, *stores, codec, is_family=plan.lineage is not None)

@@ -116,7 +116,7 @@ def test_open_transaction_is_waited_for(decided_bank: TopicHarness) -> None:
     assert open_producer.flush(10) == 0
     plan = plan_verify(decided_bank.connection, decided_bank.topics, decided_bank.settings)
     with pytest.raises(UnavailableError, match=f"open transaction {decided_bank.topics.prefix}foreign"):
-        verify_in_process(replace(plan, patience=3.0))
+        verify_in_process(replace(plan, transaction_timeout=3.0))
     open_producer.abort_transaction(10)
     assert decided_bank.violations() == []
 

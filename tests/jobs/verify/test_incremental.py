@@ -183,7 +183,7 @@ def verify_incrementally(harness: TopicHarness) -> VerifySummary:
     eventually(lambda: all(harness.is_stable(kind) for kind in ("outcomes", "events", "dead-letters")))
     plan = plan_verify(harness.connection, harness.topics, harness.settings)
     with new_generation(harness.folder / "proved", checkpoint_scope(plan)) as generation:
-        return verify_in_process(replace(plan, since=generation))
+        return verify_in_process(replace(plan, generations=generation))
 
 
 @pytest.mark.kafka

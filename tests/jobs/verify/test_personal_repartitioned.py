@@ -25,7 +25,10 @@ def incremental_violations(customers: TopicHarness) -> list[str]:
     """Run `verify --incremental`, which continues from the previous call. Return its violations."""
     plan = plan_verify(customers.connection, customers.topics, customers.settings)
     with new_generation(customers.folder / "proved", checkpoint_scope(plan)) as generation:
-        return [str(violation) for violation in verify_in_process(replace(plan, since=generation)).violations]
+        return [
+            str(violation)
+            for violation in verify_in_process(replace(plan, generations=generation)).violations
+        ]
 
 
 @pytest.fixture

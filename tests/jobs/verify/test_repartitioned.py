@@ -23,7 +23,7 @@ def verify_incrementally(harness: TopicHarness, folder: Path) -> VerifySummary:
     """Run `verify --incremental`, which continues from the checkpoints in the folder."""
     plan = plan_verify(harness.connection, harness.topics, harness.settings)
     with new_generation(folder, checkpoint_scope(plan)) as generation:
-        return verify_in_process(replace(plan, since=generation))
+        return verify_in_process(replace(plan, generations=generation))
 
 
 @pytest.fixture

@@ -64,10 +64,10 @@ def simulate_history(
     with ExitStack() as stack:
         simulation = Simulation(rules, current, other, *open_stores(stack, rules.dedup_window), batch=batch)
         simulation.fold_before(events.take_before(start))
-        simulation.remember_before(outcomes.take_before(start))
+        simulation.restore_decisions_before(outcomes.take_before(start))
         commands = [record for record in logs.commands if record.offset >= start]
         differences = list(simulation.decide(join_history(commands, outcomes, events)))
-        return [*differences, *simulation.states()]
+        return [*differences, *simulation.state_differences()]
 
 
 def decisions_of(history: History, other: Aggregate) -> dict[int, list[object]]:

@@ -83,7 +83,7 @@ def test_incremental_verify_of_lost_history_restarts(
     plans = {log: plan_verify(log.connection, log.topics, log.settings) for log in (lost_bank, bank)}
     for log, plan in plans.items():
         with new_generation(tmp_path / "verified", checkpoint_scope(plans[bank])) as generations:
-            summary = verify_in_process(replace(plan, since=generations))
+            summary = verify_in_process(replace(plan, generations=generations))
         assert summary.violations == []
         assert sorted(summary.again) == ([] if log is lost_bank else [0, 1])
     assert "the log has lost records that an earlier verify has read" in summary.again[0]
