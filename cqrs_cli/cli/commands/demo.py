@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from cqrs_cli.demo.read_model import ReadModel
     from cqrs_cli.settings.settings import Settings
 
-
 #: The text that replaces the rows of the read model without SQLAlchemy.
 _WITHOUT_SQLALCHEMY = f"It needs SQLAlchemy: {install('projections')}"
 

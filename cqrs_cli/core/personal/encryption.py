@@ -5,8 +5,7 @@ This JSON object replaces the plain value:
     {"$sealed": "<base64url of key id (8 bytes) ‖ SIV (16) ‖ ciphertext>"}
 
 The encryption is bound to the location of the value: aggregate, subject, location in the log, field. So a copied value
-cannot be decrypted at another location, and equal values at different locations have different ciphertexts. The key id
-is random, never a serial number.
+cannot be decrypted elsewhere, and equal values at different locations have different ciphertexts. Key ids are random.
 """
 
 from base64 import urlsafe_b64decode
