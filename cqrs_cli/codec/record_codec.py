@@ -73,11 +73,9 @@ class RecordCodec:
             return
         for records in batches:
             rest = records
-            while True:
+            while rest:
                 decoded, rest = self.decode(topic, partition, rest)
                 yield decoded
-                if not rest:
-                    break
 
     def decode_if_available(self, topic: str, partition: int, record: Record) -> Record:
         """Return the record decoded, for display. An event without its payload keeps its reference, too."""

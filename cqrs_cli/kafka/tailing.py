@@ -195,8 +195,8 @@ def decode_by_partition(
                 decoded, remaining = codec.decode(topic, partition, remaining)
             except PayloadUnavailableError as error:
                 errors[partition] = error
-                break
-            yield [(partition, record) for record in decoded]
+            else:
+                yield [(partition, record) for record in decoded]
     for first_error in errors.values():
         raise first_error
 
