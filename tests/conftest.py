@@ -169,7 +169,7 @@ def collected_code() -> dict[str, ModuleType]:
 
 @pytest.fixture(autouse=True)
 def restored_user_code(collected_code: dict[str, ModuleType]) -> Iterator[None]:
-    """Start each test with the modules of `collected_code`, whatever another test or a long-lived fixture loaded.
+    """Start each test with the modules of `collected_code`: other tests and fixtures may have loaded other modules.
 
     Aggregates and processes are restored together: a process refers to the aggregate classes that it imported.
     """

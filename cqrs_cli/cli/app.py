@@ -83,7 +83,7 @@ class PlainGroup(TyperGroup):
 
 
 class RootGroup(PlainGroup):
-    """The group `cqrs`. It lists its commands in the order of `PANELS`, whatever the order of their imports."""
+    """The group `cqrs`. It lists its commands in the order of `PANELS`, not of their imports."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [name for name in PANELS if name in self.commands]

@@ -1,1 +1,1 @@
-"""What lies between the records in Kafka and the records that readers get: large payloads, and encrypted fields."""
+"""The encoding of records: large payloads are in a store, and personal fields are encrypted."""

@@ -39,7 +39,7 @@ _Snapshot = TypeVar("_Snapshot", bound=JobSnapshot)
 
 
 class SnapshotCollector(Protocol[_Snapshot]):
-    """A Prometheus collector of the last snapshot. `polled_systems`: what a poll asks, such as "Kafka"."""
+    """A Prometheus collector of the last snapshot. `polled_systems`: the systems that a poll asks, such as "Kafka"."""
 
     snapshot: _Snapshot | None
     polled_systems: str

@@ -11,7 +11,7 @@ from cqrs_cli.ownership.trials.slow_command import SlowCommand
 
 
 class PartitionKind(NamedTuple):
-    """What is done in a partition: decide, react or project. With the texts for tables and metrics."""
+    """The work in a partition: decide, react or project. With the texts for tables and metrics."""
 
     title: str  # the header of the column of names
     unit: str  # the messages of the log: "commands"

@@ -1,4 +1,4 @@
-"""`cqrs check`: find what a change of the code would break, before a commit and in CI."""
+"""`cqrs check`: find changes of the code that break events or commands, before a commit and in CI."""
 
 from typing import TYPE_CHECKING, Annotated
 

@@ -102,7 +102,7 @@ def show_live(
 ) -> None:
     """Draw snapshots until `q` is pressed, then call `close`. The terminal's mode is restored.
 
-    `poll` is called in another thread. An error that it raises is raised here, except that of an unavailable broker.
+    `poll` is called in another thread. Its errors are raised here, except the error of an unavailable broker.
     """
     from rich.live import Live
 

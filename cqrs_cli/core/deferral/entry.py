@@ -174,7 +174,7 @@ def read_deferral_key(key: bytes | None) -> EntryKey:
 def entry_key_of(deferredfrom: str, topic: str, own_partition: int) -> EntryKey:
     """Return the key of the entry that the attribute `deferredfrom`, such as `3/120` or `aBcD/3/120`, names.
 
-    `topic` (the id of the commands topic) and `own_partition` are those of the resubmitted command.
+    The resubmitted command is in the topic with the id `topic`, in the partition `own_partition`.
     """
     location, _, offset = deferredfrom.rpartition("/")
     named_topic, _, partition = location.rpartition("/")

@@ -45,7 +45,7 @@ DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",  # Spark writes to stderr even in a pipe
     "spark.sql.catalogImplementation": "in-memory",
-    "spark.hadoop.fs.defaultFS": "file:///",  # --out is a local path, whatever file system this machine's Hadoop has
+    "spark.hadoop.fs.defaultFS": "file:///",  # --out is a local path; this machine's Hadoop may have another default
     "spark.hadoop.fs.permissions.umask-mode": "077",  # for the files of --out; Hadoop ignores the process's umask
     "spark.executorEnv.MALLOC_ARENA_MAX": f"{ARENAS}",  # an owner has a dozen threads: more arenas cost 60 MB
     "spark.python.daemon.module": DAEMON,

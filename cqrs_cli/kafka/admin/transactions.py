@@ -81,7 +81,7 @@ def find_open_transactions(client: Any, partitions: Iterable[tuple[str, int]]) -
 
     Leaders and coordinators are asked one after the other, so a transaction that ends in between seems to have no
     coordinator. Leaders no longer report such a transaction: a coordinator forgets it only after its markers are
-    written. So transactions without a coordinator are requested again, and those that are still open hang.
+    written. So transactions without a coordinator are requested again. If they are still open, they hang.
     """
     transactions = _open_transactions(client, partitions)
     without_coordinator = {

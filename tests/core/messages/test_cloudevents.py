@@ -1,4 +1,4 @@
-"""Envelopes, compared with the CloudEvents SDK: cqrs reads messages of the SDK, and the SDK reads those of cqrs."""
+"""Envelopes, compared with the CloudEvents SDK: cqrs reads messages of the SDK, and the SDK reads messages of cqrs."""
 
 import json
 from datetime import UTC, datetime

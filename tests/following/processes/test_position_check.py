@@ -63,7 +63,7 @@ OPTIONAL = {"start", "accepted", "stopped", "skipped", "skipped_before"}
 
 @given(histories(), st.data())
 def test_record_without_position_is_found(log: list[ProcessPosition], data: st.DataObject) -> None:
-    """A member of a type that it cannot have, a further member, or one that is missing."""
+    """A member has a wrong type, is unknown, or is missing."""
     at = data.draw(st.integers(0, len(log) - 1))
     document = json.loads(log[at].encode())
     name = data.draw(st.sampled_from([*document, "further", "claim.n", "claim.further"]))

@@ -75,8 +75,8 @@ class OpenForward(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """An owner. `phase` is new, stale (its broker lags), adopt or loop. `partition_count` is what it has
-    read.
+    """An owner. `phase` is new, stale (its broker lags), adopt or loop. `partition_count` is the count
+    that it has read.
     """
 
     epoch: int
