@@ -111,7 +111,7 @@ def test_table_of_statuses_is_up_to_date() -> None:
     not_remembered = {reason.status: reason.name for reason in Reason if not reason.remembered}
     expected = []
     for name, status in STATUSES.items():
-        exception = f", but for `{not_remembered[name]}`" if name in not_remembered else ""
+        exception = f", except `{not_remembered[name]}`" if name in not_remembered else ""
         expected.append(
             f"| `{name}` | {status.meaning} | {'yes' + exception if status.remembered else 'no'} |"
         )

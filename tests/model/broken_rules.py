@@ -1,9 +1,9 @@
-"""The rules of the model, broken one at a time, each with the smallest scenario that shows it, and its effect."""
+"""The rules of the model, each broken on its own, with the smallest scenario in which a promise is then broken."""
 
 from typing import NamedTuple
 
 from confluent_kafka import KafkaError
-from msgspec.structs import replace as changed
+from msgspec.structs import replace as replace_fields
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import VersionedState, fold_next
@@ -17,14 +17,14 @@ from tests.model.world import Scenario
 
 
 class BrokenRule(NamedTuple):
-    """A broken rule."""
+    """A broken rule: the rules, a scenario, and the beginning of the promise that the scenario then breaks."""
 
     rules: Rules
     scenario: Scenario
     broken_promise: str
 
 
-def judge_by_number(own_claim: Claim, committed_claim: Claim | None) -> Judgement:
+def judge_by_progress(own_claim: Claim, committed_claim: Claim | None) -> Judgement:
     if committed_claim is None or committed_claim.n < own_claim.n:
         return Judgement.EARLIER
     return Judgement.OWN if committed_claim.n == own_claim.n else Judgement.LATER_RUN
@@ -35,11 +35,11 @@ def judge_without_attempts(own_claim: Claim, committed_claim: Claim | None) -> J
     return Judgement.OWN if judgement is Judgement.LATER_ATTEMPT else judgement
 
 
-def believe_before_claiming(own_claim: Claim, claimed: bool, committed_claim: Claim | None) -> bool:
+def real_before_claiming(own_claim: Claim, claimed: bool, committed_claim: Claim | None) -> bool:
     return not claimed or judge(own_claim, committed_claim) is Judgement.OWN
 
 
-def may_warm_unless_claim_is_visible(token: str, committed_claim: Claim | None) -> bool:
+def idle_unless_claim_is_visible(token: str, committed_claim: Claim | None) -> bool:
     return committed_claim is None or committed_claim.token != token
 
 
@@ -52,17 +52,15 @@ def fold_any_version(
     return VersionedState(version + 1, after, offset, index, event.time)
 
 
-def blames_batch_for_timeouts(error: KafkaError) -> bool:
+def timeouts_are_caused_by_batch(error: KafkaError) -> bool:
     return is_caused_by_batch(error) or error.code() == KafkaError._TIMED_OUT
 
 
 def ordinary_claim_as_terminal(committed_claim: Claim | None, run: str) -> Claim | None:
     terminal = terminal_claim(committed_claim, run)
-    return (
-        changed(committed_claim, n=terminal.n)
-        if terminal is not None and committed_claim is not None
-        else None
-    )
+    if terminal is None or committed_claim is None:
+        return None
+    return replace_fields(committed_claim, n=terminal.n)
 
 
 TWO_RUNS = ((1, 0), (2, 0))
@@ -71,78 +69,84 @@ ONE_RUN = Scenario("one run", ((1, 0),), (0,), faults=0)
 RUNS_ON_ONE_MACHINE = Scenario("two runs on one machine", TWO_RUNS, SAME_MACHINE, faults=0)
 RUNS_ON_TWO_MACHINES = Scenario("two runs on two machines", TWO_RUNS, TWO_MACHINES, faults=0)
 
-BREAKS = {
-    "claims are judged by their number": BrokenRule(
-        Rules(judge=judge_by_number), RUNS_ON_TWO_MACHINES, "exit 6, but no later run has claimed"
+BROKEN_RULES = {
+    "claims are judged by their number of decided commands": BrokenRule(
+        Rules(judge=judge_by_progress), RUNS_ON_TWO_MACHINES, "exit 6, but no later run has claimed"
     ),
-    "a straggler takes the retry's claim for its own": BrokenRule(
+    "an earlier attempt takes the claim of the later attempt for its own": BrokenRule(
         Rules(judge=judge_without_attempts),
-        Scenario("a run that is ended", ((1, 0),), (0,), faults=0, may_be_ended=True),
-        "a run decides after it was ended",
+        Scenario("a run that is retired", ((1, 0),), (0,), faults=0, may_be_retired=True),
+        "a run decides after it was retired",
     ),
-    "a run is ended by an ordinary claim": BrokenRule(
+    "a run is retired with an ordinary claim": BrokenRule(
         Rules(terminal=ordinary_claim_as_terminal),
-        Scenario("a run that is ended", ((1, 0),), (0,), faults=0, may_be_ended=True),
-        "a run decides after it was ended",
+        Scenario("a run that is retired", ((1, 0),), (0,), faults=0, may_be_retired=True),
+        "a run decides after it was retired",
     ),
-    "being fenced is taken for a takeover": BrokenRule(
-        Rules(fenced_says_nothing=False), RUNS_ON_TWO_MACHINES, "exit 6, but no later run has claimed"
+    "a fence counts as a takeover": BrokenRule(
+        Rules(fence_is_no_takeover=False), RUNS_ON_TWO_MACHINES, "exit 6, but no later run has claimed"
     ),
-    "the outcomes are looked at before the fence": BrokenRule(
-        Rules(steps=("look", "fence", "claim", *OWNER_STEPS[3:])),
+    "the end of the outcomes is read before the fence": BrokenRule(
+        Rules(steps=("outcomes_end", "fence", "claim", *OWNER_STEPS[3:])),
         RUNS_ON_TWO_MACHINES,
-        "exit 5 without an operator's fault",
+        "exit 5, but no operator has acted",
     ),
-    "logs are read to the last stable offset": BrokenRule(
-        Rules(end=last_stable),
+    "logs are read only to the last stable offset": BrokenRule(
+        Rules(read_end=last_stable),
         Scenario("one run", ((1, 0),), (0,), faults=2),
-        "exit 5 without an operator's fault",
+        "exit 5, but no operator has acted",
     ),
-    "a contradiction is believed at once": BrokenRule(
-        Rules(believable=lambda *_: True), RUNS_ON_TWO_MACHINES, "exit 5 without an operator's fault"
+    "an inconsistency is always accepted as real": BrokenRule(
+        Rules(is_inconsistency_real=lambda *_: True),
+        RUNS_ON_TWO_MACHINES,
+        "exit 5, but no operator has acted",
     ),
-    "a contradiction is believed before claiming": BrokenRule(
-        Rules(believable=believe_before_claiming), RUNS_ON_TWO_MACHINES, "exit 5 without an operator's fault"
+    "an inconsistency is accepted as real before the claim": BrokenRule(
+        Rules(is_inconsistency_real=real_before_claiming),
+        RUNS_ON_TWO_MACHINES,
+        "exit 5, but no operator has acted",
     ),
     "the shard is written before the commit": BrokenRule(
-        Rules(applies_after_the_commit=False), ONE_RUN, "what is committed is not what the commands come to"
+        Rules(applies_after_commit=False),
+        ONE_RUN,
+        "the committed log is not a prefix of the sequential result",
     ),
-    "the shard is written without looking at token and positions": BrokenRule(
+    "the shard is written without a check of token and positions": BrokenRule(
         Rules(shard_checks_token=False, shard_checks_positions=False),
         RUNS_ON_ONE_MACHINE,
-        "an older state is written over a newer one",
+        "an older state overwrites a newer state",
     ),
-    "the shard is written without looking at its token": BrokenRule(
+    "the shard is written without a check of its token": BrokenRule(
         Rules(shard_checks_token=False),
         RUNS_ON_ONE_MACHINE,
-        "somebody has written into a living owner's shard",
+        "another owner has written into the shard of a living owner",
     ),
-    "a living owner's shard is warmed": BrokenRule(
-        Rules(may_warm=lambda *_: True),
+    "the shard of a living owner is folded": BrokenRule(
+        Rules(is_shard_idle=lambda *_: True),
         Scenario("two runs on one machine", TWO_RUNS, SAME_MACHINE, faults=0, warms=True),
-        "somebody has written into a living owner's shard",
+        "another owner has written into the shard of a living owner",
     ),
-    "a living owner's shard is warmed while its claim is not visible": BrokenRule(
-        Rules(may_warm=may_warm_unless_claim_is_visible),
-        Scenario("two runs on one machine", TWO_RUNS, SAME_MACHINE, faults=0, warms=True, scattered=True),
-        "somebody has written into a living owner's shard",
+    "the shard of a living owner is folded while its claim is not visible": BrokenRule(
+        Rules(is_shard_idle=idle_unless_claim_is_visible),
+        Scenario("two runs on one machine", TWO_RUNS, SAME_MACHINE, faults=0, warms=True, late_markers=True),
+        "another owner has written into the shard of a living owner",
     ),
-    "events are folded whatever their version": BrokenRule(
-        Rules(fold_event=fold_any_version), ONE_RUN, "a shard that has seen 2 commands holds "
+    "events of any version are folded": BrokenRule(
+        Rules(fold_event=fold_any_version), ONE_RUN, "a shard with 2 commands has the state "
     ),
-    "what was decided is forgotten across restarts": BrokenRule(
+    "a restart forgets the remembered ids": BrokenRule(
         Rules(remembers_across_restarts=False),
         Scenario("one run", ((1, 0),), (0,), faults=0, commands=REPEATED),
-        "what is committed is not what the commands come to",
+        "the committed log is not a prefix of the sequential result",
     ),
-    "a refused record is ignored": BrokenRule(
-        Rules(a_refused_record_stops_the_commit=False),
+    "a failed record does not prevent the commit": BrokenRule(
+        Rules(failed_record_prevents_commit=False),
         Scenario("one run", ((1, 0),), (0,), faults=1),
-        "a command is passed over",
+        "a command is skipped",
     ),
-    "timeouts blame the batch": BrokenRule(
-        Rules(is_caused_by_batch=blames_batch_for_timeouts),
+    "a timeout counts as caused by the batch": BrokenRule(
+        Rules(is_caused_by_batch=timeouts_are_caused_by_batch),
         Scenario("one run", ((1, 0),), (0,), faults=1),
-        "exit 1 without an operator's fault",
+        "exit 1, but no operator has acted",
     ),
 }

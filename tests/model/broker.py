@@ -9,7 +9,7 @@ from cqrs_cli.ownership.claim import Claim
 
 #: `open` belongs to the owners' transactional id, `foreign` to another program's transaction. Readers of committed
 #: records see neither these records nor the records after them.
-Status = Literal["open", "foreign", "committed", "aborted", "control"]
+RecordStatus = Literal["open", "foreign", "committed", "aborted", "control"]
 
 #: A log or group in which a marker makes a decided commit visible. Each marker is written at its own time.
 MarkerTarget = Literal["group", "events", "outcomes"]
@@ -18,7 +18,7 @@ MarkerTarget = Literal["group", "events", "outcomes"]
 class Slot(NamedTuple):
     """One offset of a log."""
 
-    status: Status
+    status: RecordStatus
     value: bytes = b""
 
 
@@ -33,8 +33,8 @@ class Transaction(NamedTuple):
     owner_number: int  # number of the owner whose producer wrote it
     offset: int  # the position that it commits
     claim: Claim
-    unmarked: tuple[MarkerTarget, ...]  # the logs or group without a marker yet
-    committing: bool = False  # the end request has arrived: the commit is final
+    missing_markers: tuple[MarkerTarget, ...]  # the logs or group without a marker yet
+    is_final: bool = False  # the end request has arrived: the commit is final
 
 
 class Broker(NamedTuple):
@@ -48,25 +48,20 @@ class Broker(NamedTuple):
     transaction: Transaction | None = None
 
     @property
-    def is_settling(self) -> bool:
+    def has_pending_commit(self) -> bool:
         """True while a decided commit is not visible everywhere. Until then its transactional id is busy."""
-        return self.transaction is not None and self.transaction.committing
+        return self.transaction is not None and self.transaction.is_final
 
     @property
-    def decided(self) -> int:
-        """The number of commands with a committed outcome, visible or not."""
-        return len(written(self.outcomes, self.is_settling))
-
-    @property
-    def hides_an_offset(self) -> bool:
+    def hides_offset_commit(self) -> bool:
         """True while an offset commit is pending: a reader of committed offsets waits for it."""
-        return self.transaction is not None and "group" in self.transaction.unmarked
+        return self.transaction is not None and "group" in self.transaction.missing_markers
 
-    def fenced(self, actor: int | None) -> "Broker":
+    def after_fence(self, actor: int | None) -> "Broker":
         """Call `init_transactions` as this owner, or time out (None): an open transaction is aborted."""
-        return self._aborted()._replace(epoch=actor)
+        return self._after_abort()._replace(epoch=actor)
 
-    def produced(
+    def after_produce(
         self,
         owner_number: int,
         offset: int,
@@ -75,72 +70,74 @@ class Broker(NamedTuple):
         outcomes: tuple[bytes, ...] = (),
     ) -> "Broker":
         """Write a transaction, whose end request is then under way."""
-        unmarked: list[MarkerTarget] = ["group"]
+        missing_markers: list[MarkerTarget] = ["group"]
         if events:
-            unmarked.append("events")
+            missing_markers.append("events")
         if outcomes:
-            unmarked.append("outcomes")
+            missing_markers.append("outcomes")
         return self._replace(
             events=self.events + tuple(Slot("open", value) for value in events),
             outcomes=self.outcomes + tuple(Slot("open", value) for value in outcomes),
-            transaction=Transaction(owner_number, offset, claim, tuple(unmarked)),
+            transaction=Transaction(owner_number, offset, claim, tuple(missing_markers)),
         )
 
-    def reached(self) -> "Broker":
+    def after_end_request(self) -> "Broker":
         """Let the end request arrive."""
         assert self.transaction is not None and self.transaction.owner_number == self.epoch
-        return self._replace(transaction=self.transaction._replace(committing=True))
+        return self._replace(transaction=self.transaction._replace(is_final=True))
 
-    def marked(self, target: MarkerTarget) -> "Broker":
+    def after_marker(self, target: MarkerTarget) -> "Broker":
         """Write the marker of the decided commit in a log or in the group."""
         transaction = self.transaction
-        assert transaction is not None and transaction.committing
-        unmarked = tuple(other for other in transaction.unmarked if other != target)
-        after = self._replace(transaction=transaction._replace(unmarked=unmarked) if unmarked else None)
+        assert transaction is not None and transaction.is_final
+        missing_markers = tuple(other for other in transaction.missing_markers if other != target)
+        after = self._replace(
+            transaction=transaction._replace(missing_markers=missing_markers) if missing_markers else None
+        )
         match target:
             case "group":
                 return after._replace(offset=transaction.offset, claim=transaction.claim)
             case "events":
-                return after._replace(events=_settled(self.events, "open", "committed"))
+                return after._replace(events=_end_records(self.events, "open", "committed"))
             case "outcomes":
-                return after._replace(outcomes=_settled(self.outcomes, "open", "committed"))
+                return after._replace(outcomes=_end_records(self.outcomes, "open", "committed"))
 
-    def disturbed(self, target: MarkerTarget) -> "Broker":
+    def after_foreign_begin(self, target: MarkerTarget) -> "Broker":
         """Let another program open a transaction on one of the logs."""
         if target == "events":
             return self._replace(events=(*self.events, Slot("foreign")))
         return self._replace(outcomes=(*self.outcomes, Slot("foreign")))
 
-    def undisturbed(self) -> "Broker":
+    def after_foreign_abort(self) -> "Broker":
         """Abort the other program's transaction."""
         return self._replace(
-            events=_settled(self.events, "foreign", "aborted"),
-            outcomes=_settled(self.outcomes, "foreign", "aborted"),
+            events=_end_records(self.events, "foreign", "aborted"),
+            outcomes=_end_records(self.outcomes, "foreign", "aborted"),
         )
 
-    def settled(self) -> "Broker":
+    def after_all_ends(self) -> "Broker":
         """Resolve all transactions: decided commits become visible, and all others are aborted."""
         broker = self
-        while broker.is_settling:
+        while broker.has_pending_commit:
             assert broker.transaction is not None
-            broker = broker.marked(broker.transaction.unmarked[0])
-        return broker.undisturbed().fenced(None)
+            broker = broker.after_marker(broker.transaction.missing_markers[0])
+        return broker.after_foreign_abort().after_fence(None)
 
-    def _aborted(self) -> "Broker":
+    def _after_abort(self) -> "Broker":
         if self.transaction is None:
             return self
         return self._replace(
-            events=_settled(self.events, "open", "aborted"),
-            outcomes=_settled(self.outcomes, "open", "aborted"),
+            events=_end_records(self.events, "open", "aborted"),
+            outcomes=_end_records(self.outcomes, "open", "aborted"),
             transaction=None,
         )
 
 
-def _settled(log: Log, before: Status, after: Status) -> Log:
+def _end_records(log: Log, status: RecordStatus, new_status: RecordStatus) -> Log:
     """Return the log after the end of a transaction; unchanged if the transaction wrote nothing to it."""
-    if not any(slot.status == before for slot in log):
+    if not any(slot.status == status for slot in log):
         return log
-    return (*(slot._replace(status=after) if slot.status == before else slot for slot in log), _CONTROL)
+    return (*(slot._replace(status=new_status) if slot.status == status else slot for slot in log), _CONTROL)
 
 
 def last_stable(log: Log) -> int:
@@ -148,12 +145,12 @@ def last_stable(log: Log) -> int:
     return next((n for n, slot in enumerate(log) if slot.status in ("open", "foreign")), len(log))
 
 
-def visible(log: Log, start: int, end: int) -> list[bytes]:
+def visible_records(log: Log, start: int, end: int) -> list[bytes]:
     """Return the records between two offsets that a reader of committed records sees."""
     return [slot.value for slot in log[start : min(end, last_stable(log))] if slot.status == "committed"]
 
 
-def written(log: Log, committing: bool) -> list[bytes]:
+def committed_records(log: Log, is_final: bool) -> list[bytes]:
     """Return the committed records in order, visible or not."""
-    final = ("committed", "open") if committing else ("committed",)
+    final = ("committed", "open") if is_final else ("committed",)
     return [slot.value for slot in log if slot.status in final]

@@ -51,7 +51,7 @@ REPEATED = Commands([IN_SEQUENCE[0], replace(IN_SEQUENCE[0], offset=1, timestamp
 class BatchDecision(NamedTuple):
     """The result of a batch."""
 
-    end: int
+    end: int  # offset after the last command of the batch
     events: tuple[bytes, ...]
     outcomes: tuple[bytes, ...]
     state: StoredState | None
@@ -82,12 +82,12 @@ def decide(
 def fold(rules: Rules, state: StoredState | None, events: Sequence[bytes]) -> StoredState | None:
     """Return the state after these events. Raises `FoldError`."""
     for event in events:
-        state = _folded(rules, state, event)
+        state = _fold_event(rules, state, event)
     return state
 
 
 @cache
-def _folded(rules: Rules, state: StoredState | None, event: bytes) -> StoredState:
+def _fold_event(rules: Rules, state: StoredState | None, event: bytes) -> StoredState:
     return pack(COUNTER, SUBJECT, rules.fold_event(COUNTER, unpack_state(state), read_event(event)))
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
-from tests.model.broker import Broker, written
+from tests.model.broker import Broker, committed_records
 from tests.model.deciding import reference
 from tests.model.rules import Rules
 from tests.model.steps import steps
@@ -43,10 +43,10 @@ class SearchResult(NamedTuple):
         assert self.counterexample is None, str(self.counterexample)
 
     def check_broken(self, broken_promise: str) -> None:
-        """Assert that a rule that was left out is noticed in this way."""
+        """Assert that this promise is broken, because the scenario leaves out a rule."""
         counterexample = self.counterexample
         assert counterexample is not None, (
-            "nothing goes wrong: the rule is not needed, or the model does not see why"
+            "no promise is broken: the rule is not needed, or the model cannot show why it is"
         )
         print(counterexample)
         assert counterexample.broken_promise.startswith(broken_promise), str(counterexample)
@@ -71,8 +71,8 @@ def visit(
 ) -> SearchResult:
     """Visit worlds of a model, at most `max_worlds`, until a promise is broken.
 
-    `next_steps` returns the steps from a world: label, next world, and broken promise. `check_world` returns the
-    promise that a world breaks; its second argument has the labels of the steps from this world.
+    `next_steps` returns the steps from a world: label, next world, and broken promise or an empty text. `check_world`
+    gets a world and the labels of the steps from it, and returns a counterexample if the world breaks a promise.
     """
     origins: dict[AnyWorld, tuple[AnyWorld, str] | None] = {first_world: None}
     queue = deque([first_world])
@@ -80,15 +80,11 @@ def visit(
         world = queue.popleft()
         steps_from = next_steps(world)
         broken_steps = (Counterexample(promise, [label]) for label, _, promise in steps_from if promise)
-        if counterexample := check_world(world, [label for label, *_ in steps_from]) or next(
-            broken_steps, None
-        ):
-            return SearchResult(
-                len(origins),
-                Counterexample(
-                    counterexample.broken_promise, [*trace(origins, world), *counterexample.trace]
-                ),
-            )
+        labels = [label for label, _, _ in steps_from]
+        counterexample = check_world(world, labels) or next(broken_steps, None)
+        if counterexample:
+            full_trace = [*trace(origins, world), *counterexample.trace]
+            return SearchResult(len(origins), Counterexample(counterexample.broken_promise, full_trace))
         for label, after, _ in steps_from:
             if after not in origins:
                 origins[after] = world, label
@@ -106,38 +102,44 @@ def trace(origins: Mapping[AnyWorld, tuple[AnyWorld, str] | None], world: AnyWor
 
 
 class Progress:
-    """Checks progress: without more faults, a later run alone decides the remaining commands on any machine."""
+    """Checks that from any world a later run decides all remaining commands, on any machine and without faults."""
 
     def __init__(self, scenario: Scenario, rules: Rules) -> None:
         self._scenario = replace(scenario, owners=((99, 0),), machines=(0,), starts=2)
         self._rules = rules
-        self._known: dict[tuple[Broker, Shard], Counterexample | None] = {}
-        self._finished = lru_cache(maxsize=None)(self._finish)
+        self._counterexamples: dict[tuple[Broker, Shard], Counterexample | None] = {}
+        self._cached_finish = lru_cache(maxsize=None)(self._finish)
 
     def find_counterexample(self, world: World) -> Counterexample | None:
-        """Return the reason why a later run cannot finish. (A transaction that may still end is another world.)"""
+        """Return the reason why a later run cannot finish; None if it can.
+
+        An open transaction is aborted first: the world in which it commits is checked on its own."""
         for shard in {*world.shards, Shard()}:
             key = world.broker, shard
-            if key not in self._known:
-                self._known[key] = self._finished(world.broker.settled(), shard)
-            if (counterexample := self._known[key]) is not None:
+            if key not in self._counterexamples:
+                self._counterexamples[key] = self._cached_finish(world.broker.after_all_ends(), shard)
+            if (counterexample := self._counterexamples[key]) is not None:
                 return counterexample
         return None
 
     def _finish(self, broker: Broker, shard: Shard) -> Counterexample | None:
         world = World(broker, (shard,), (self._scenario.owner(99),), Driver("gone"), 0)
-        labels = ["a later run comes, and nothing fails any more"]
+        labels = ["a later run starts, and no further fault happens"]
         while world.owners[0].step != "gone":
-            step = next(steps(self._scenario, self._rules, world), None)
-            if step is None or len(labels) > 100:
-                return Counterexample("a later run does not come to an end", labels)
-            labels.append(step.label)
-            world = step.world
-            if step.broken_promise:
-                return Counterexample(step.broken_promise, labels)
+            next_step = next(steps(self._scenario, self._rules, world), None)
+            if next_step is None or len(labels) > 100:
+                return Counterexample("a later run does not end", labels)
+            labels.append(next_step.label)
+            world = next_step.world
+            if next_step.broken_promise:
+                return Counterexample(next_step.broken_promise, labels)
         expected = reference(self._scenario.commands)
         broker, shard = world.broker, world.shards[0]
-        result = written(broker.outcomes, False), written(broker.events, False), shard.state
+        result = (
+            committed_records(broker.outcomes, False),
+            committed_records(broker.events, False),
+            shard.state,
+        )
         if result != (expected.outcomes, expected.events, expected.states[-1]):
-            return Counterexample("a later run leaves something undone", labels)
+            return Counterexample("a later run does not complete the sequential result", labels)
         return None

@@ -15,22 +15,22 @@ from cqrs_cli.deciding.position import LogState, gap, position
 from cqrs_cli.deciding.recover import has_lost_events
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.ownership.claim import Judgement, successor_claim
-from tests.model.broker import last_stable, visible
+from tests.model.broker import last_stable, visible_records
 from tests.model.deciding import decide, fold, ids_of_outcome, merge_memories, parse_outcome, unpack_state
 from tests.model.turn import Turn
 from tests.model.world import Shard, Steps
 
 
 def fence(turn: Turn) -> Steps:
-    """1: Fence; possible once a commit under way is complete."""
-    if not turn.broker.is_settling:
-        yield turn.continue_next("fences", broker=turn.broker.fenced(turn.number))
+    """1: Fence. The broker accepts the fence once a pending commit is complete."""
+    if not turn.broker.has_pending_commit:
+        yield turn.continue_next("fences", broker=turn.broker.after_fence(turn.number))
 
 
 def claim(turn: Turn) -> Steps:
-    """2: Read committed offsets, so wait for a pending commit, and claim."""
+    """2: Read the committed claim, and commit the own claim. The read waits for a pending offset commit."""
     owner, broker = turn.owner, turn.broker
-    if broker.hides_an_offset:
+    if broker.hides_offset_commit:
         return
     judgement = turn.rules.judge(owner.own_claim, broker.claim)
     if judgement.must_return:
@@ -49,22 +49,24 @@ def claim(turn: Turn) -> Steps:
         yield from turn.commit_position("claims", broker.offset, turn.rules.after("claim"), **knowledge)
 
 
-def look(turn: Turn) -> Steps:
-    """3: Read the end of the outcomes."""
+def read_outcomes_end(turn: Turn) -> Steps:
+    """3: Read the end offset of the outcomes."""
     yield turn.continue_next(
-        "looks where the outcomes end", outcomes_end=turn.rules.end(turn.broker.outcomes)
+        "reads the end of the outcomes", outcomes_end=turn.rules.read_end(turn.broker.outcomes)
     )
 
 
 def judge_position(turn: Turn) -> Steps:
-    """3: Judge the position to continue at, from the log."""
+    """3: Find the position from the log, and compare it with the committed offset."""
     owner, broker, command_count = turn.owner, turn.broker, len(turn.scenario.commands)
-    events_end = turn.rules.end(broker.events)
+    events_end = turn.rules.read_end(broker.events)
     if last_stable(broker.outcomes) < owner.outcomes_end or last_stable(broker.events) < events_end:
         return
-    decided = [parse_outcome(value).data.offset for value in visible(broker.outcomes, 0, owner.outcomes_end)]
-    last_offset = decided[-1] if decided else None
-    events = visible(broker.events, 0, events_end)
+    decided_offsets = [
+        parse_outcome(value).data.offset for value in visible_records(broker.outcomes, 0, owner.outcomes_end)
+    ]
+    last_offset = decided_offsets[-1] if decided_offsets else None
+    events = visible_records(broker.events, 0, events_end)
     log = LogState(
         aggregate="counter",
         topic="c",
@@ -103,71 +105,74 @@ def judge_position(turn: Turn) -> Steps:
         "claimed": True,
     }
     if owner.claimed and next_offset == owner.committed:
-        yield turn.continue_next(f"goes on at {next_offset}", **knowledge)
+        yield turn.continue_next(f"continues at {next_offset}", **knowledge)
     else:
         yield from turn.commit_position(
-            f"goes on at {next_offset} and says so", next_offset, turn.rules.after(owner.step), **knowledge
+            f"continues at {next_offset} and commits this position",
+            next_offset,
+            turn.rules.after(owner.step),
+            **knowledge,
         )
 
 
-def take(turn: Turn) -> Steps:
+def take_shard(turn: Turn) -> Steps:
     """4: Take the shard."""
     token, positions = turn.owner.own_claim.token, turn.shard.positions
     yield turn.continue_next(
         "takes its shard",
         shard=turn.shard._replace(token=token),
         token=token,
-        flushed=positions,
+        known_shard_positions=positions,
         positions=positions,
     )
 
 
 def fold_events(turn: Turn) -> Steps:
     """4: Fold the events up to the current end of the log."""
-    broker, following = turn.broker, turn.rules.after("fold_events")
-    end = turn.rules.end(broker.events)
+    broker, next_step = turn.broker, turn.rules.after("fold_events")
+    end = turn.rules.read_end(broker.events)
     if last_stable(broker.events) < end:
         return
     try:
-        shard = with_events(turn, turn.shard, end)
+        shard = shard_with_events(turn, turn.shard, end)
     except (ContradictionError, FoldError) as error:
         yield turn.doubt(error)
     else:
         yield turn.write_shard(
-            "folds the events", following, shard, outcomes_end=turn.rules.end(broker.outcomes)
+            "folds the events", next_step, shard, outcomes_end=turn.rules.read_end(broker.outcomes)
         )
 
 
 def fold_outcomes(turn: Turn) -> Steps:
     """4: Fold the outcomes, and remember their ids."""
-    owner, following = turn.owner, turn.rules.after("fold_outcomes")
+    owner, next_step = turn.owner, turn.rules.after("fold_outcomes")
     if last_stable(turn.broker.outcomes) < owner.outcomes_end:
         return
     try:
-        shard = with_outcomes(turn, turn.shard._replace(positions=owner.positions), owner.outcomes_end)
+        shard = shard_with_outcomes(turn, turn.shard._replace(positions=owner.positions), owner.outcomes_end)
     except ContradictionError as error:
         yield turn.doubt(error)
     else:
         shard = shard._replace(positions=shard.positions._replace(commands=owner.next_offset))
-        yield turn.write_shard("folds the outcomes", following, shard, outcomes_end=0)
+        yield turn.write_shard("folds the outcomes", next_step, shard, outcomes_end=0)
 
 
-def with_events(turn: Turn, shard: Shard, end: int) -> Shard:
+def shard_with_events(turn: Turn, shard: Shard, end: int) -> Shard:
     """Return the shard with the events up to `end` folded. Raises `ContradictionError`, `FoldError`."""
     positions = turn.owner.positions
     if positions.events > end:
         raise ContradictionError(f"the events end at {end}, before {positions.events}", "")
-    state = fold(turn.rules, shard.state, visible(turn.broker.events, positions.events, end))
+    state = fold(turn.rules, shard.state, visible_records(turn.broker.events, positions.events, end))
     return shard._replace(state=state, positions=positions._replace(events=end))
 
 
-def with_outcomes(turn: Turn, shard: Shard, end: int) -> Shard:
+def shard_with_outcomes(turn: Turn, shard: Shard, end: int) -> Shard:
     """Return the shard with the outcomes up to `end` folded. Raises `ContradictionError`."""
     positions, commands = shard.positions, turn.scenario.commands
     if positions.outcomes > end:
         raise ContradictionError(f"the outcomes end at {end}, before {positions.outcomes}", "")
     memory = shard.memory
-    for value in visible(turn.broker.outcomes, positions.outcomes, end):
+    for value in visible_records(turn.broker.outcomes, positions.outcomes, end):
         outcome = parse_outcome(value)
         if has_lost_events(unpack_state(shard.state), outcome):
             raise ContradictionError(f"events of command {outcome.data.offset} were lost", "")
@@ -181,39 +186,39 @@ def with_outcomes(turn: Turn, shard: Shard, end: int) -> Shard:
 
 
 def loop(turn: Turn) -> Steps:
-    """5: Apply now or later, decide one or two commands, end when all are decided, or be idle."""
+    """5: Apply decisions to the shard, decide one or two commands, check the claim while idle, or end."""
     owner, command_count = turn.owner, len(turn.scenario.commands)
-    if owner.positions != owner.flushed:
-        memory = merge_memories(turn.shard.memory, owner.staged)
+    if owner.positions != owner.known_shard_positions:
+        memory = merge_memories(turn.shard.memory, owner.unapplied_ids)
         shard = Shard("", owner.positions, owner.state, memory)
-        yield turn.write_shard("applies", "loop", shard, staged=())
+        yield turn.write_shard("applies", "loop", shard, unapplied_ids=())
     else:
         if owner.next_offset == command_count:
-            yield turn.end("ends: all is decided")
+            yield turn.end("ends: all commands are decided")
         yield from _idle(turn)
     for end in range(min(command_count, owner.next_offset + owner.batch_limit), owner.next_offset, -1):
-        yield from commits(turn, end)
+        yield from commit_batch(turn, end)
 
 
-def commits(turn: Turn, end: int, loses_a_record: bool = False) -> Steps:
+def commit_batch(turn: Turn, end: int, loses_record: bool = False) -> Steps:
     """5: Decide the commands up to `end`, and commit."""
     owner, broker, stored_shard = turn.owner, turn.broker, turn.shard
     if turn.is_fenced:
         yield turn.fail(KafkaError._FENCED, end - owner.next_offset)
     elif broker.transaction is None:
-        memory = merge_memories(stored_shard.memory, owner.staged)
+        memory = merge_memories(stored_shard.memory, owner.unapplied_ids)
         batch = decide(
             turn.scenario.commands, owner.next_offset, end, owner.state or stored_shard.state, memory
         )
-        outcomes = batch.outcomes[:-1] if loses_a_record else batch.outcomes
+        outcomes = batch.outcomes[:-1] if loses_record else batch.outcomes
         label = f"decides {owner.next_offset} to {end - 1} and commits"
         early_write: dict[str, Any] = {}
-        if not turn.rules.applies_after_the_commit:
+        if not turn.rules.applies_after_commit:
             positions = owner.positions._replace(commands=end, clock=batch.clock)
             shard = Shard(owner.token, positions, batch.state, merge_memories(memory, batch.memory))
-            early_write = {"shard": shard, "flushed": positions, "positions": positions}
-        produced = broker.produced(turn.number, end, owner.own_claim, batch.events, outcomes)
-        yield turn.continue_at(label, "await", broker=produced, batch=batch, **early_write)
+            early_write = {"shard": shard, "known_shard_positions": positions, "positions": positions}
+        broker_after = broker.after_produce(turn.number, end, owner.own_claim, batch.events, outcomes)
+        yield turn.continue_at(label, "await", broker=broker_after, batch=batch, **early_write)
 
 
 def _idle(turn: Turn) -> Steps:
@@ -221,11 +226,11 @@ def _idle(turn: Turn) -> Steps:
     owner, broker = turn.owner, turn.broker
     if broker.offset is None:
         yield from turn.commit_position(
-            "finds its offset gone and commits it again", owner.next_offset, "loop"
+            "finds no committed offset and commits the position again", owner.next_offset, "loop"
         )
         return
     judgement = turn.rules.judge(owner.own_claim, broker.claim)
     if judgement.must_return:
         yield turn.return_superseded(judgement)
     elif judgement is not Judgement.OWN:
-        yield turn.drop_state("finds an older run's claim")
+        yield turn.drop_state("finds the claim of an older run")

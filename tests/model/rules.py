@@ -14,27 +14,27 @@ from cqrs_cli.ownership.claim import Claim, Judgement
 from tests.model.broker import Log
 
 #: The steps of one start up to the loop, in order.
-OWNER_STEPS = ("fence", "claim", "look", "position", "take", "fold_events", "fold_outcomes")
+OWNER_STEPS = ("fence", "claim", "outcomes_end", "position", "take", "fold_events", "fold_outcomes")
 
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules. A test breaks one by replacing it."""
+    """The rules. A test breaks a rule by replacing its function or flag."""
 
     judge: Callable[[Claim, Claim | None], Judgement] = claims.judge
-    may_warm: Callable[[str, Claim | None], bool] = claims.is_shard_idle
-    believable: Callable[[Claim, bool, Claim | None], bool] = claims.is_inconsistency_real
+    is_shard_idle: Callable[[str, Claim | None], bool] = claims.is_shard_idle
+    is_inconsistency_real: Callable[[Claim, bool, Claim | None], bool] = claims.is_inconsistency_real
     terminal: Callable[[Claim | None, str], Claim | None] = claims.terminal_claim
     fold_event: Callable[[Aggregate, VersionedState | None, EventEnvelope], VersionedState] = fold_event
     is_caused_by_batch: Callable[[KafkaError], bool] = is_caused_by_batch
     steps: tuple[str, ...] = OWNER_STEPS
-    end: Callable[[Log], int] = len  # how far a log is read to judge and recover: the high watermark
-    applies_after_the_commit: bool = True
+    read_end: Callable[[Log], int] = len  # offset up to which an owner reads a log: the high watermark
+    applies_after_commit: bool = True
     shard_checks_token: bool = True
     shard_checks_positions: bool = True
     remembers_across_restarts: bool = True
-    a_refused_record_stops_the_commit: bool = True
-    fenced_says_nothing: bool = True
+    failed_record_prevents_commit: bool = True
+    fence_is_no_takeover: bool = True
 
     def after(self, step: str) -> str:
         """Return the step after this step."""

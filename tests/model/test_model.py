@@ -15,18 +15,29 @@ SAME_MACHINE, TWO_MACHINES = (0, 0), (0, 1)
 ONE_RUN = Scenario("one run", ((1, 0),), (0,), faults=2, starts=3)
 RUNS_ON_TWO_MACHINES = Scenario("two runs on two machines", TWO_RUNS, TWO_MACHINES, faults=1)
 RUNS_ON_ONE_MACHINE = Scenario("two runs on one machine", TWO_RUNS, SAME_MACHINE, faults=1)
-RETRY = Scenario("a straggler and its retry", TWO_ATTEMPTS, SAME_MACHINE, faults=0)
+RETRY = Scenario("an earlier and a later attempt", TWO_ATTEMPTS, SAME_MACHINE, faults=0)
 NEW_RUN = Scenario(
-    "a new run warms, markers come late", TWO_RUNS, SAME_MACHINE, 0, warms=True, scattered=True
+    "a new run folds before its fence, markers come late",
+    TWO_RUNS,
+    SAME_MACHINE,
+    0,
+    warms=True,
+    late_markers=True,
 )
 RETIRED_RUN = Scenario(
-    "a run is taken over while it is ended", TWO_RUNS, SAME_MACHINE, faults=0, may_be_ended=True
+    "a run is taken over while it is retired", TWO_RUNS, SAME_MACHINE, faults=0, may_be_retired=True
 )
 SCENARIOS = [
     ONE_RUN,
     replace(ONE_RUN, name="one run, and a repeated command", commands=REPEATED),
-    replace(ONE_RUN, name="one run that warms, markers come late", faults=1, warms=True, scattered=True),
-    replace(ONE_RUN, name="a run that may be ended", faults=1, may_be_ended=True),
+    replace(
+        ONE_RUN,
+        name="one run that folds before its fence, markers come late",
+        faults=1,
+        warms=True,
+        late_markers=True,
+    ),
+    replace(ONE_RUN, name="a run that may be retired", faults=1, may_be_retired=True),
     pytest.param(RUNS_ON_TWO_MACHINES, marks=pytest.mark.nightly),
     pytest.param(RUNS_ON_ONE_MACHINE, marks=pytest.mark.slow),
     RETRY,
@@ -41,11 +52,11 @@ DEEPER = [
     replace(RETRY, faults=1),
     replace(NEW_RUN, faults=1),
     replace(RETIRED_RUN, faults=1),
-    replace(RUNS_ON_ONE_MACHINE, name="two runs on one machine, markers come late", scattered=True),
+    replace(RUNS_ON_ONE_MACHINE, name="two runs on one machine, markers come late", late_markers=True),
     replace(RUNS_ON_ONE_MACHINE, faults=2, starts=3),
     replace(RUNS_ON_TWO_MACHINES, faults=2, starts=3),
     Scenario("three runs on two machines", ((1, 0), (2, 0), (3, 0)), (0, 0, 1), faults=1),
-    Scenario("a straggler, its retry and a later run", ((1, 0), (1, 1), (2, 0)), (0, 1, 0), faults=1),
+    Scenario("two attempts and a later run", ((1, 0), (1, 1), (2, 0)), (0, 1, 0), faults=1),
 ]
 
 

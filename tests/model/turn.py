@@ -29,7 +29,7 @@ class Turn:
         shard: Shard | None = None,
         **knowledge: Any,
     ) -> Step:
-        """Continue at `step` with more knowledge."""
+        """Continue at `step`. `knowledge` replaces fields of the owner."""
         return self._with_owner(label, self.owner._replace(step=step, **knowledge), broker, shard)
 
     def continue_next(self, label: str, **knowledge: Any) -> Step:
@@ -37,7 +37,7 @@ class Turn:
         return self.continue_at(label, self.rules.after(self.owner.step), **knowledge)
 
     def restart(self, label: str, starts: int = 1, shard: Shard | None = None) -> Step:
-        """Start again without knowledge."""
+        """Start again. The owner forgets all knowledge except its claim and batch limit."""
         owner = self.owner
         return self._with_owner(
             label, Owner(self.rules.steps[0], owner.own_claim, owner.batch_limit, starts), shard=shard
@@ -48,7 +48,7 @@ class Turn:
         if self.is_fenced:
             yield self.fail(KafkaError._FENCED)
         elif self.broker.transaction is None:
-            broker = self.broker.produced(
+            broker = self.broker.after_produce(
                 self.number, offset, knowledge.get("own_claim", self.owner.own_claim)
             )
             yield self.continue_at(label, "await", broker=broker, next_step=next_step, **knowledge)
@@ -57,45 +57,47 @@ class Turn:
         """Write the shard, under the conditions of every write."""
         owner, stored_shard, rules = self.owner, self.shard, self.rules
         if rules.shard_checks_token and stored_shard.token != owner.token:
-            return self.drop_state("finds its shard taken by another")
-        if rules.shard_checks_positions and stored_shard.positions != owner.flushed:
+            return self.drop_state("finds another owner's token in its shard")
+        if rules.shard_checks_positions and stored_shard.positions != owner.known_shard_positions:
             dropped = self.drop_state("finds its shard at other positions")
             committed_claim = self.broker.claim
             if committed_claim is None or committed_claim.token != owner.token:
                 return dropped
-            return dropped._replace(broken_promise="somebody has written into a living owner's shard")
+            return dropped._replace(
+                broken_promise="another owner has written into the shard of a living owner"
+            )
         positions = shard.positions
         shard = shard._replace(token=owner.token)
-        written = self.continue_at(
-            label, step, shard=shard, flushed=positions, positions=positions, **knowledge
+        step_after_write = self.continue_at(
+            label, step, shard=shard, known_shard_positions=positions, positions=positions, **knowledge
         )
-        return written._replace(broken_promise=self._shard_fault(shard))
+        return step_after_write._replace(broken_promise=self._shard_fault(shard))
 
     def fail(self, code: int, size: int = 0) -> Step:
         """End this start because a call to the broker failed, possibly about a batch of `size` commands."""
         error = KafkaError(code)
-        if code == KafkaError._FENCED and not self.rules.fenced_says_nothing:
+        if code == KafkaError._FENCED and not self.rules.fence_is_no_takeover:
             return self.return_superseded(Judgement.LATER_RUN)
         batch_limit = self.owner.batch_limit
         if size and self.rules.is_caused_by_batch(error):
             if size == 1:
                 return self.stop_with_error(1, f"a command cannot be committed: {error.name()}")
             batch_limit = size // 2
-        return self.drop_state(f"is told {error.name()}", batch_limit)
+        return self.drop_state(f"gets the error {error.name()}", batch_limit)
 
     def doubt(self, what: object) -> Step:
-        """Continue with the check whether to believe an inconsistency."""
-        return self.continue_at(f"sees a contradiction ({what})", "doubt")
+        """Continue with the check whether an inconsistency is real."""
+        return self.continue_at(f"finds an inconsistency ({what})", "doubt")
 
     def drop_state(self, label: str, batch_limit: int | None = None) -> Step:
-        """6: Drop the state at the broker and in memory."""
+        """6: Drop all state of this start, and judge the claim."""
         owner = self.owner
         return self._with_owner(
             label, Owner("judge", owner.own_claim, batch_limit or owner.batch_limit, owner.starts)
         )
 
     def return_superseded(self, judgement: Judgement) -> Step:
-        """End because the committed claim is judged to be a later one."""
+        """End because the committed claim belongs to a later run or attempt."""
         run, submission, claimed = self.owner.run, self.owner.own_claim.submission, self.world.claimed
         if judgement is Judgement.LATER_RUN:
             justified = any(claimed_run > run for claimed_run, _ in claimed)
@@ -107,13 +109,14 @@ class Turn:
             for claimed_run, claimed_submission in claimed
         )
         return self._end_owner(
-            "ends quietly", "" if justified else "a straggler, but no later attempt has claimed"
+            "returns without an error",
+            "" if justified else "returned for a later attempt, but no later attempt has claimed",
         )
 
     def stop_with_error(self, exit_code: int, why: str) -> Step:
-        """End with an error, which is always wrong here: no operator acts in this model."""
+        """End with an error. This breaks a promise, because no operator acts in this model."""
         return self._end_owner(
-            f"ends with exit {exit_code}: {why}", f"exit {exit_code} without an operator's fault"
+            f"ends with exit {exit_code}: {why}", f"exit {exit_code}, but no operator has acted"
         )
 
     def end(self, label: str) -> Step:
@@ -143,9 +146,9 @@ class Turn:
         """
         decided_count = shard.positions.commands
         if shard.state not in reference(self.scenario.commands).states[decided_count:]:
-            return f"a shard that has seen {decided_count} commands holds {shard.state}"
+            return f"a shard with {decided_count} commands has the state {shard.state}"
         new_positions, old_positions = shard.positions, self.shard.positions
         went_back = (
             new_positions.events < old_positions.events or new_positions.outcomes < old_positions.outcomes
         )
-        return "an older state is written over a newer one" if went_back else ""
+        return "an older state overwrites a newer state" if went_back else ""

@@ -26,21 +26,19 @@ class Owner(NamedTuple):
     step: str
     own_claim: Claim
     batch_limit: int = 2  # maximal number of commands in its next batch
-    starts: int = 1
-    # read at the start of this owner
+    starts: int = 1  # how often it has started
+    # what it has read since its start
     committed_claim: Claim | None = None
     committed: int | None = None
     claimed: bool = False
-    last: int | None = None  # offset of the command of the last outcome
     outcomes_end: int = 0
-    has_events: bool = False
     next_offset: int = 0
     # its cache of the shard
     token: str = ""
-    flushed: Positions = Positions()  # the shard's positions, as far as the owner knows
+    known_shard_positions: Positions = Positions()  # the shard's positions, as far as the owner knows
     positions: Positions = Positions()
     state: StoredState | None = None  # newer than the shard's state
-    staged: Memory = ()  # to be applied
+    unapplied_ids: Memory = ()  # decided, but not in the shard yet
     # under way at the broker
     batch: BatchDecision | None = None
     next_step: str = ""
@@ -91,20 +89,20 @@ class Scenario:
     """The owners that take part, and the bounds of the model."""
 
     name: str
-    owners: tuple[tuple[int, int], ...]  # (run, submission) of each
+    owners: tuple[tuple[int, int], ...]  # run and submission of each, as (1, 0)
     machines: tuple[int, ...]  # the machine of each owner, which has its shard
     faults: int = 2
-    starts: int = 2  # an owner that would start once more is taken to pause forever
-    may_be_ended: bool = False  # the first run, by its driver
+    starts: int = 2  # how often an owner may start; then it pauses forever
+    may_be_retired: bool = False  # whether the driver may retire the first run
     warms: bool = False  # whether owners fold before they fence
-    scattered: bool = False  # whether a commit becomes visible in each log at another time
+    late_markers: bool = False  # whether a commit becomes visible in each log at its own time
     commands: Commands = field(default=IN_SEQUENCE, repr=False)
 
     def first_world(self) -> World:
         """Return the first world: the commands exist, and no owner has started."""
         owners = tuple(self.owner(*run_and_submission) for run_and_submission in self.owners)
         shards = (Shard(),) * (1 + max(self.machines))
-        return World(Broker(), shards, owners, Driver("idle" if self.may_be_ended else "gone"), self.faults)
+        return World(Broker(), shards, owners, Driver("idle" if self.may_be_retired else "gone"), self.faults)
 
     def owner(self, run: int, submission: int = 0) -> Owner:
         """Return an owner that has not started."""
