@@ -64,8 +64,8 @@ def test_unit_waits_for_the_last_checkpoint() -> None:
     timing = Timing()
     seconds = timing.close_timeout + timing.retire_deadline
     assert seconds + 10 <= float(unit_file()["Service"]["TimeoutStopSec"]) == 60
-    assert f"it may take {seconds:.0f} seconds" in PAGE
-    assert f"At a stop it has {timing.retire_deadline:.0f} seconds" in PAGE
+    assert f"the stop may take {seconds:.0f} seconds" in PAGE
+    assert f"At a stop, the write has {timing.retire_deadline:.0f} seconds" in PAGE
     assert "terminationGracePeriodSeconds: 60" in PAGE
 
 

@@ -48,9 +48,9 @@ _fingerprint = fingerprint_function(NOTE)
 
 
 @cache
-def step(note: Note, kind: str, data: bytes) -> Note:
+def fold(note: Note, event_type: str, data: bytes) -> Note:
     """Return the next state. The data are decrypted."""
-    after = NOTE.step(note, kind, data)
+    after = NOTE.step(note, event_type, data)
     assert isinstance(after, Note)
     return after
 
@@ -62,8 +62,8 @@ def state_of(data: bytes) -> Note:
 
 
 @cache
-def kid_ended(data: bytes) -> str:
-    """Return the key that an `Erased` event ends."""
+def erased_kid(data: bytes) -> str:
+    """Return the id of the key that an `Erased` event names."""
     erased = NOTE.decode_event[ERASED](data)
     assert isinstance(erased, Erased)
     return erased.key
@@ -90,8 +90,8 @@ def fingerprint_of(text: str) -> int:
 @cache
 def key_of(number: int) -> DataKey:
     """Return the data key with this number."""
-    drawn = sha512(b"%d" % number).digest()
-    return DataKey.of_random(drawn[:8] + drawn)
+    random_bytes = sha512(b"%d" % number).digest()
+    return DataKey.of_random(random_bytes[:8] + random_bytes)
 
 
 @cache
@@ -100,35 +100,41 @@ def _keys() -> dict[str, DataKey]:
 
 
 @cache
-def encrypt_text(what: str, text: str, kid: str | None) -> bytes:
+def encrypt_text(message_type: str, text: str, kid: str | None) -> bytes:
     """Return an encrypted message with this text."""
     data = data_of(text)
-    return data if kid is None else encrypt_data(_CLASSES[what], data, _keys()[kid], _place(what))
+    return (
+        data
+        if kid is None
+        else encrypt_data(_CLASSES[message_type], data, _keys()[kid], _location(message_type))
+    )
 
 
 @cache
-def decrypt_message(what: str, data: bytes, kid: str | None) -> bytes:
-    """Return a message for a reader with this key only. Values under another key are redacted."""
+def decrypt_message(message_type: str, data: bytes, kid: str | None) -> bytes:
+    """Return a message as a reader with only this key sees it. Values under another key are redacted."""
     keys = {} if kid is None else {kid: _keys()[kid]}
-    return decrypt_data(_CLASSES[what], data, keys.get, _place(what))
+    return decrypt_data(_CLASSES[message_type], data, keys.get, _location(message_type))
 
 
 @cache
 def decrypt_with_wrong_key(data: bytes, kid: str) -> bytes:
     """Return an event for a reader that mistakes this key for the event's key. Raises `DamagedValueError`."""
-    return decrypt_data(Written, data, lambda named: DataKey(named, _keys()[kid].secret), _place("event"))
+    return decrypt_data(
+        Written, data, lambda value_kid: DataKey(value_kid, _keys()[kid].secret), _location("event")
+    )
 
 
 @cache
-def kid_named(what: str, data: bytes) -> str | None:
-    """Return the key id with which a message is encrypted."""
+def message_kid(message_type: str, data: bytes) -> str | None:
+    """Return the id of the key with which a message is encrypted; None for plain text."""
     return next(iter(kids_in(data)), None)
 
 
-def kid_in(known: KeyTable) -> str | None:
-    """Return the key in force."""
-    return None if known.current is None else known.current.kid
+def active_kid(key_table: KeyTable) -> str | None:
+    """Return the id of the active key; None if there is none."""
+    return None if key_table.current is None else key_table.current.kid
 
 
-def _place(what: str) -> ValueLocation:
-    return ValueLocation("note", "n-1", what, "")
+def _location(message_type: str) -> ValueLocation:
+    return ValueLocation("note", "n-1", message_type, "")

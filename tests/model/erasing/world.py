@@ -8,9 +8,9 @@ from tests.model.erasing.note import Note, data_of
 
 
 class Command(NamedTuple):
-    """A command. `what` is write, erase, park (a deferred write) or again (its resubmission by an owner)."""
+    """A command. `kind` is write, erase, defer (a write for later) or resubmission (of the deferred write)."""
 
-    what: str
+    kind: str
     id: str
     text: str = ""
 
@@ -34,44 +34,46 @@ class CompactedRecord(NamedTuple):
 KeyRecord = WrappedKey | CompactedRecord | None
 
 
-class Parked(NamedTuple):
+class DeferredWrite(NamedTuple):
     data: bytes  # encrypted
-    at: int  # the offset of the command
+    offset: int  # the offset of the command
     resubmitted_at: int | None = None  # the offset of its resubmission
 
 
 class Memory(NamedTuple):
+    """An owner's memory: the state, the key table and the remembered ids."""
+
     state: Note = Note()
-    known: KeyTable = KeyTable()
+    key_table: KeyTable = KeyTable()
     ids: tuple[tuple[str, int], ...] = ()  # remembered ids with their fingerprints
 
 
 class OpenTransaction(NamedTuple):
     """An uncommitted transaction, and the memory after it.
 
-    `later` is true if a tombstone is written after its commit.
+    `tombstone_follows` is true if the tombstone is written after the commit.
     """
 
     events: tuple[Event, ...]
     outcomes: tuple[Outcome, ...]
     keys: tuple[KeyRecord, ...]
-    parked: Parked | None
+    deferred: DeferredWrite | None
     position: int
     memory: Memory
-    later: bool = False
+    tombstone_follows: bool = False
 
 
 class Owner(NamedTuple):
     position: int
     memory: Memory
-    open: OpenTransaction | None = None
+    transaction: OpenTransaction | None = None  # not committed yet
     owes_tombstone: bool = False
 
 
 class Cache(NamedTuple):
     """The keys in an owner's cache on disk. `keys` is the number of records read of the topic."""
 
-    known: KeyTable = KeyTable()
+    key_table: KeyTable = KeyTable()
     keys: int = 0
 
 
@@ -91,7 +93,7 @@ NOTHING = Copy(0, data_of(""))
 
 class Projection(NamedTuple):
     events: int = 0
-    known: KeyTable = KeyTable()
+    key_table: KeyTable = KeyTable()
     keys: int = 0
     rows: frozenset[str] = frozenset()
 
@@ -116,28 +118,28 @@ class Backup(NamedTuple):
     events: tuple[Event, ...]
     outcomes: tuple[Outcome, ...]
     keys: tuple[KeyRecord, ...]
-    parked: Parked | None
+    deferred: DeferredWrite | None
 
 
 class World(NamedTuple):
-    todo: tuple[Command, ...]
+    unsent: tuple[Command, ...]
     remaining_faults: RemainingFaults
     commands: tuple[Command, ...] = ()
     events: tuple[Event, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
     keys: tuple[KeyRecord, ...] = ()
     visible_ends: tuple[int, int] = (0, 0)  # events and keys that readers see, which appear one by one
-    parked: Parked | None = None
+    deferred: DeferredWrite | None = None
     owner: Owner | None = None
     shard: Copy | None = None
     cache: Cache = Cache()  # next to the shard
     checkpoint: Copy | None = None
     projection: Projection = Projection()
-    drawn: int = 1  # number of keys so far
+    key_count: int = 1  # number of keys created so far
     backup: Backup | None = None
 
-    def spend(self, **less: int | WrappedKey) -> RemainingFaults:
-        """Return the faults that remain after these."""
+    def faults_with(self, **less: int | WrappedKey) -> RemainingFaults:
+        """Return the remaining faults with these changed fields."""
         return self.remaining_faults._replace(**less)  # type: ignore[arg-type]
 
     @property
@@ -153,25 +155,25 @@ class World(NamedTuple):
     @property
     def is_erased(self) -> bool:
         """True if an erasure was requested."""
-        return any(command.what == "erase" for command in self.commands)
+        return any(command.kind == "erase" for command in self.commands)
 
 
 @dataclass(frozen=True)
 class Rules:
-    """Every rule of erasing in the model. A test breaks one of them."""
+    """The rules of erasing. A test breaks a rule by setting it to False."""
 
-    one_transaction: bool = True  # event and key, erasure and tombstone
-    sealed_states: bool = True
+    one_transaction: bool = True  # contains event and key, or erasure and tombstone
+    encrypts_states: bool = True  # in shards
     keys_not_in_checkpoints: bool = True
-    cache_before_shard: bool = True  # when they are written
-    named_keys: bool = True  # an encrypted value names its key
-    high_watermark: bool = True
-    erased_ends_its_key: bool = True
-    personal_fields_left_out: bool = True  # of fingerprints
-    owner_wraps: bool = True  # no tool does
-    parked_end_with_their_key: bool = True
-    projections_hear: bool = True
-    ledger: bool = True  # after a restore, the erasures in the file are sent again
+    cache_before_shard: bool = True  # an owner writes the key cache before the shard
+    values_name_keys: bool = True  # an encrypted value contains its key id
+    high_watermark: bool = True  # readers of keys know the end of the topic, open transactions included
+    erased_ends_its_key: bool = True  # a reader of Erased drops the key
+    fingerprints_omit_personal: bool = True
+    only_owner_rewraps: bool = True  # no tool re-wraps keys
+    deferred_writes_end_with_key: bool = True
+    projections_subscribe: bool = True  # to Erased
+    repeats_erasures: bool = True  # after a restore, the erasures in the file are sent again
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,7 @@ class Scenario:
     """The commands of clients, and the bounds of the model."""
 
     name: str
-    todo: tuple[Command, ...]
+    unsent: tuple[Command, ...]
     starts: int = 3
     crashes: int = 1
     losses: int = 1
@@ -192,7 +194,7 @@ class Scenario:
 
     def first_world(self) -> World:
         return World(
-            self.todo,
+            self.unsent,
             RemainingFaults(
                 self.starts,
                 self.crashes,

@@ -25,18 +25,18 @@ def recover_memory(rules: Rules, world: World, lineage: PartitionLineage, number
     entries: Entries = {}
     for split in lineage.inherited_splits(number):
         parent = world.partitions[split.partition]
-        if not rules.inherit_ids:
+        if not rules.inherits_ids:
             ids = {}
         entries = {}  # a parent is activated before its split, so its imports are in its own topic
-        part = parent._replace(
+        partition = parent._replace(
             events=parent.events[: split.events],
             outcomes=parent.outcomes[: split.outcomes],
             deferred=parent.deferred[: split.deferred],
         )
-        _fold(split.partition, part, states, ids, entries)
-    if not rules.inherit_ids:
+        _fold(split.partition, partition, states, ids, entries)
+    if not rules.inherits_ids:
         ids = {}
-    if rules.adopt and number in lineage.activated:
+    if rules.imports_entries and number in lineage.activated:
         entries = {}
     _fold(number, world.partitions[number], states, ids, entries)
     count = count_of(lineage, number)
@@ -56,13 +56,13 @@ def without_moved_keys(memory: Memory, number: int, count: int | None) -> Memory
     )
 
 
-def _fold(number: int, part: Partition, states: States, ids: Ids, entries: Entries) -> None:
-    for event in part.events:
+def _fold(number: int, partition: Partition, states: States, ids: Ids, entries: Entries) -> None:
+    for event in partition.events:
         states[event.key] = max(event.version, states.get(event.key, 0))
-    for record in part.deferred:
+    for record in partition.deferred:
         if record is not None:
             put(entries, *record)
-    for outcome in part.outcomes:
+    for outcome in partition.outcomes:
         if not outcome.visible:
             continue
         if outcome.id and outcome.status in ("accepted", "rejected"):
@@ -80,18 +80,18 @@ def put(entries: Entries, key: str, entry: Entry | None) -> None:
 
 
 def sorted_items(mapping: Mapping[Any, Any]) -> Any:
-    """Return a memory in a comparable and hashable form."""
+    """Return the items of a mapping as a sorted tuple, which is comparable and hashable."""
     return tuple(sorted(mapping.items()))
 
 
 class Decision(NamedTuple):
-    """A decision. `version` is the event's version, 0 without an event. `entry` is the entry that its outcome ends."""
+    """A decision. `version` is the event's version, 0 without an event. `entry` is the key of the ended entry."""
 
     status: str
     version: int = 0
     entry: str = ""
-    changes: tuple[tuple[str, Entry | None], ...] = ()
-    forward: int | None = None
+    entry_changes: tuple[tuple[str, Entry | None], ...] = ()  # None removes the entry
+    forward_to: int | None = None  # the partition to which the command is forwarded
 
 
 def decide(
@@ -99,24 +99,24 @@ def decide(
     lineage: PartitionLineage,
     number: int,
     count: int,
-    at: int,
+    offset: int,
     command: Command,
     memory: Memory,
     fails: bool,
 ) -> Decision:
     """Decide the command at an offset of a partition whose owner assigns keys by `count`."""
-    if rules.home and command.key % count != number:
+    if rules.checks_partition and command.key % count != number:
         return _forward_or_refuse(rules, lineage, number, count, command.key)
     states, ids, entries = dict(memory.states), dict(memory.ids), dict(memory.entries)
-    waiting = {entry.id: key for key, entry in entries.items()}
+    keys_by_id = {entry.id: key for key, entry in entries.items()}
     next_version = states.get(command.key, 0) + 1
-    if command.what == "cancel":
-        return _cancelled(entries, waiting)
-    if command.what == "again":
+    if command.kind == "cancel":
+        return _cancel(entries, keys_by_id)
+    if command.kind == "resubmission":
         entry_key = next(
-            (key for key, entry in entries.items() if entry.resubmitted_at == (number, at)), None
+            (key for key, entry in entries.items() if entry.resubmitted_at == (number, offset)), None
         )
-        if entry_key is not None and entries[entry_key].state == "said, cancelled":
+        if entry_key is not None and entries[entry_key].state == "resubmitted, cancelled":
             return Decision("rejected", 0, entry_key, ((entry_key, None),))
         if entry_key is not None:
             return Decision(
@@ -125,12 +125,12 @@ def decide(
                 entry_key,
                 ((entry_key, None),),
             )
-    if command.id in waiting or (command.key, command.id) in ids:
+    if command.id in keys_by_id or (command.key, command.id) in ids:
         return Decision("duplicate")
-    if command.what == "again":
+    if command.kind == "resubmission":
         return Decision("NOT_RELEASED")
-    if command.what == "later":
-        key = rules.entry_key(number, at)
+    if command.kind == "later":
+        key = rules.entry_key(number, offset)
         return Decision("deferred", 0, key, ((key, Entry(command.id, command.key)),))
     return Decision("accepted", next_version)
 
@@ -139,22 +139,22 @@ def _forward_or_refuse(
     rules: Rules, lineage: PartitionLineage, number: int, count: int, key: int
 ) -> Decision:
     target = lineage.forward_target(number, lambda partition_count: key % partition_count)
-    if target is None or not rules.forward:
+    if target is None or not rules.forwards:
         return Decision("WRONG_PARTITION")
-    return Decision("moved", forward=target if rules.hop_by_hop else key % count)
+    return Decision("moved", forward_to=target if rules.forwards_hop_by_hop else key % count)
 
 
-def _cancelled(entries: Entries, waiting: dict[str, str]) -> Decision:
-    if "n" not in waiting:
+def _cancel(entries: Entries, keys_by_id: dict[str, str]) -> Decision:
+    if "n" not in keys_by_id:
         return Decision("rejected")
-    key = waiting["n"]
+    key = keys_by_id["n"]
     entry = entries[key]
     state = entry.state if entry.state.endswith("cancelled") else f"{entry.state}, cancelled"
-    return Decision("unchanged", changes=((key, entry._replace(state=state)),))
+    return Decision("unchanged", entry_changes=((key, entry._replace(state=state)),))
 
 
-def outcome_of(at: int, command: Command, decision: Decision) -> Outcome:
-    """Return the outcome. The own id of a cancel is ignored."""
+def outcome_of(offset: int, command: Command, decision: Decision) -> Outcome:
+    """Return the outcome of a command. The outcome of a cancel has no id, because no command repeats it."""
     return Outcome(
-        at, decision.status, "" if command.what == "cancel" else command.id, command.key, decision.entry
+        offset, decision.status, "" if command.kind == "cancel" else command.id, command.key, decision.entry
     )

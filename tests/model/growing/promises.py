@@ -11,66 +11,69 @@ from tests.model.growing.world import Command, Event, Forwarded, Rules, Scenario
 
 def find_broken_promise(scenario: Scenario, rules: Rules, world: World) -> str:
     """Return the promise that this world breaks; empty if none."""
-    return _of_outcomes(world) or _of_events(scenario, world) or _of_memories(scenario, rules, world)
+    return _check_outcomes(world) or _check_events(scenario, world) or _check_memories(scenario, rules, world)
 
 
-def _of_outcomes(world: World) -> str:
-    for number, part in enumerate(world.partitions):
-        offsets = Counter(outcome.offset for outcome in part.outcomes)
+def _check_outcomes(world: World) -> str:
+    for number, partition in enumerate(world.partitions):
+        offsets = Counter(outcome.offset for outcome in partition.outcomes)
         if offsets and max(offsets.values()) > 1:
             return f"a command of {number} has two outcomes"
-        statuses = {outcome.status for outcome in part.outcomes}
+        statuses = {outcome.status for outcome in partition.outcomes}
         if "NOT_RELEASED" in statuses:
-            return "what an owner said again is NOT_RELEASED"
+            return "a resubmitted command is NOT_RELEASED"
         if "WRONG_PARTITION" in statuses:
-            return "a command is in the wrong partition, though it was sent by the count of its time"
+            return "a command is WRONG_PARTITION, although it was sent by the current count"
     return ""
 
 
-def _of_events(scenario: Scenario, world: World) -> str:
+def _check_events(scenario: Scenario, world: World) -> str:
     events: dict[int, list[Event]] = {}
-    for part in world.partitions:
-        for event in part.events:
+    for partition in world.partitions:
+        for event in partition.events:
             events.setdefault(event.key, []).append(event)
     for key_events in events.values():
         key_events.sort(key=lambda event: event.version)
         if [event.version for event in key_events] != list(range(1, len(key_events) + 1)):
-            return "versions are missing or twice"
-        times = Counter(event.id for event in key_events)
-        if times["n"] > 1 or (not scenario.deletions and max(times.values()) > 1):
+            return "a version is missing or repeated"
+        event_counts = Counter(event.id for event in key_events)
+        if event_counts["n"] > 1 or (not scenario.deletions and max(event_counts.values()) > 1):
             return "a command is decided twice"
-        if any(_overtaken(world, *pair) for pair in combinations(key_events, 2)):
+        if any(_is_overtaken(world, *pair) for pair in combinations(key_events, 2)):
             return "a command is overtaken"
     return ""
 
 
-def _overtaken(world: World, first: Event, second: Event) -> bool:
-    """True if the later of two events belongs to a command that must be decided earlier."""
-    sent = []
+def _is_overtaken(world: World, first: Event, second: Event) -> bool:
+    """True if the command of the second event had to be decided before the command of the first event."""
+    sendings = []
     for event in (first, second):
-        number, at = event.cause
-        command = world.partitions[number].commands[at]
+        number, offset = event.cause
+        command = world.partitions[number].commands[offset]
         assert isinstance(command, Command)
-        if command.what != "plain":
+        if command.kind != "plain":
             return False
-        sent.append(command.sent)
-    (client, count, topic_count, number), (other_client, before, topic_count_before, earlier) = sent
-    if client != other_client or earlier > number:
+        sendings.append(command.sending)
+    sent_later, sent_earlier = sendings
+    if sent_later.client != sent_earlier.client or sent_earlier.number > sent_later.number:
         return False
-    return count == before or (topic_count_before < topic_count and before == topic_count_before)
+    if sent_later.known_count == sent_earlier.known_count:
+        return True
+    knew_all_partitions = sent_earlier.known_count == sent_earlier.topic_count
+    return knew_all_partitions and sent_earlier.topic_count < sent_later.topic_count
 
 
-def _of_memories(scenario: Scenario, rules: Rules, world: World) -> str:
+def _check_memories(scenario: Scenario, rules: Rules, world: World) -> str:
     """Check that an owner's memory equals the memory of an owner that recovers now."""
-    for number, part in enumerate(world.partitions):
-        for owner in part.owners:
-            if owner.phase != "loop" or owner.epoch != part.epoch or owner.open is not None:
+    for number, partition in enumerate(world.partitions):
+        for owner in partition.owners:
+            if owner.phase != "loop" or owner.epoch != partition.epoch or owner.open_outcome is not None:
                 continue
             memory, recovered_memory = owner.memory, recover_memory(rules, world, world.lineage, number)
             if scenario.deletions:
                 memory, recovered_memory = memory._replace(ids=()), recovered_memory._replace(ids=())
             if memory != recovered_memory:
-                return "an owner knows what the logs do not say"
+                return "the memory of an owner differs from the logs"
     return ""
 
 
@@ -81,18 +84,21 @@ def find_unfinished_work(world: World, labels: list[str]) -> str:
     if any(not label.startswith(FAULTS) for label in labels):
         return ""
     working = world.partitions[: world.partition_count]
-    if any(not part.owners or part.owners[-1].partition_count != world.partition_count for part in working):
+    if any(
+        not partition.owners or partition.owners[-1].partition_count != world.partition_count
+        for partition in working
+    ):
         return ""
-    for part in working:
-        decided = {outcome.offset for outcome in part.outcomes}
-        for at, command in enumerate(part.commands):
+    for partition in working:
+        decided = {outcome.offset for outcome in partition.outcomes}
+        for offset, command in enumerate(partition.commands):
             if isinstance(command, Forwarded):
                 if command.owner is not None:
-                    return "a transaction is open for ever"
-            elif at not in decided:
+                    return "a transaction stays open forever"
+            elif offset not in decided:
                 return "a command is never decided"
-        if any(owner.memory.entries for owner in part.owners if owner.phase == "loop"):
-            return "a command waits for ever"
+        if any(owner.memory.entries for owner in partition.owners if owner.phase == "loop"):
+            return "a deferred command waits forever"
     return ""
 
 

@@ -13,18 +13,22 @@ from cqrs_cli.core.lineage import PartitionLineage
 RecordPosition = tuple[int, int]  # partition and offset
 
 
-class Command(NamedTuple):
-    """A command. `what` is plain, later (deferred), cancel (of the deferred command) or again (its resubmission)."""
+class Sending(NamedTuple):
+    """How a client sent a command: as its second command, by the old count 1 of now 2 partitions, as (0, 1, 2, 1)."""
 
-    what: str
+    client: int = 0
+    known_count: int = 0  # the partition count in the client's metadata
+    topic_count: int = 0  # the partition count of the topics at this time
+    number: int = 0  # how many commands the client had sent before
+
+
+class Command(NamedTuple):
+    """A command. `kind` is plain, later (deferred), cancel (of the deferred command `n`) or resubmission."""
+
+    kind: str
     id: str
     key: int
-    sent: tuple[int, int, int, int] = (
-        0,
-        0,
-        0,
-        0,
-    )  # client, its count, the topics' count, its number
+    sending: Sending = Sending()
 
 
 class Forwarded(NamedTuple):
@@ -51,11 +55,11 @@ class Outcome(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """An entry. `state` is parked or said, or one of these with "cancelled"."""
+    """An entry of the deferred topic. `state` is waiting or resubmitted, or one of these and ", cancelled"."""
 
     id: str
     key: int
-    state: str = "parked"
+    state: str = "waiting"
     resubmitted_at: RecordPosition | None = None
 
 
@@ -67,13 +71,6 @@ class Memory(NamedTuple):
     entries: tuple[tuple[str, Entry], ...] = ()
 
 
-class OpenForward(NamedTuple):
-    """A transaction that forwards."""
-
-    partition: int
-    outcome: Outcome
-
-
 class Owner(NamedTuple):
     """An owner. `phase` is new, stale (its broker lags), adopt or loop. `partition_count` is the count
     that it has read.
@@ -83,22 +80,22 @@ class Owner(NamedTuple):
     partition_count: int
     phase: str
     effective_count: int = 0
-    settled_at: int | None = None
+    drain_end: int | None = None
     position: int = 0
     memory: Memory = Memory()
-    open: OpenForward | None = None
+    open_outcome: Outcome | None = None  # of a command that is being forwarded: the transaction is open
 
 
 class Client(NamedTuple):
     known_count: int  # partition count in its metadata
     unsent: tuple[Command, ...]
-    number: int = 0
+    sent_count: int = 0
 
 
 class RemainingFaults(NamedTuple):
     """How often each fault may still happen."""
 
-    starts: tuple[int, ...]
+    starts: tuple[int, ...]  # of owners, by partition
     repartitionings: int = 1
     crashes: int = 1
     stale: int = 0
@@ -112,7 +109,7 @@ class Partition(NamedTuple):
     commands: tuple[Command | Forwarded, ...] = ()
     events: tuple[Event, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
-    deferred: tuple[tuple[str, Entry | None] | None, ...] = ()  # None if compacted, the offset stays
+    deferred: tuple[tuple[str, Entry | None] | None, ...] = ()  # None: compacted, but the offset stays
     claim: int = 0  # the count in the claim
     epoch: int = 0
     owners: tuple[Owner, ...] = ()
@@ -125,30 +122,30 @@ class World(NamedTuple):
     clients: tuple[Client, ...]
     remaining_faults: RemainingFaults
 
-    def changed(self, number: int, **what: object) -> "World":
+    def changed(self, number: int, **fields: object) -> "World":
         """Return the world with a changed partition."""
         parts = self.partitions
-        after = parts[number]._replace(**what)  # type: ignore[arg-type]
+        after = parts[number]._replace(**fields)  # type: ignore[arg-type]
         return self._replace(partitions=(*parts[:number], after, *parts[number + 1 :]))
 
 
 @dataclass(frozen=True)
 class Rules:
-    """Every rule of repartitioning in the model. A test breaks one of them."""
+    """The rules of repartitioning. A test breaks a rule by setting it to False."""
 
-    wait: bool = True  # a target decides nothing before its parent has split
-    settle: bool = True  # commands sent before the repartitioning are decided before the split
-    count_from_lineage: bool = True  # not from metadata
-    claim: bool = True  # an owner stops if its broker returns less than the claim has
-    partition_in_keys: bool = True
-    silence: bool = True  # no command that moves is resubmitted while draining
-    adopt: bool = True  # imported entries are written into the target's own topic
-    park_inherited: bool = True
-    home: bool = True  # only the key's partition decides
-    forward: bool = True
-    inherit_ids: bool = True
-    one_growth_at_a_time: bool = True
-    hop_by_hop: bool = True
+    child_waits: bool = True  # a child decides nothing before the split of its parent
+    parent_drains: bool = True  # a parent decides the commands from before the request, then splits
+    count_from_lineage: bool = True  # an owner takes the count from the partition history, not from metadata
+    checks_claim: bool = True  # an owner stops if its broker returns a lower count than its claim
+    partition_in_keys: bool = True  # the key of an entry contains the partition
+    resubmission_pauses: bool = True  # a draining parent resubmits no command whose key moves
+    imports_entries: bool = True  # a child writes the inherited entries to its own topic
+    imports_as_waiting: bool = True  # an inherited entry is not resubmitted yet
+    checks_partition: bool = True  # only the partition of a key decides its commands
+    forwards: bool = True  # an owner forwards commands whose key has moved
+    inherits_ids: bool = True  # a child remembers the ids of its parent
+    one_repartitioning_at_a_time: bool = True  # a split covers one repartitioning
+    forwards_hop_by_hop: bool = True  # a command is forwarded from parent to child only
 
     def entry_key(self, partition: int, offset: int) -> str:
         return str(EntryKey("T", offset, partition if self.partition_in_keys else None))
