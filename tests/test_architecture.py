@@ -41,7 +41,7 @@ BASE_MODULES = {"column", "errors", "extras", "version", "failpoints", "formatti
 
 #: Further imports that the modules of each part may use. A part is a folder or a file of `cqrs_cli`.
 _LOW = {"codec", "core", "keys", "payloads", "settings", "system"}
-_MIDDLE = _LOW | {"state", "storage", "kafka", "registry", "proof", "telemetry"}
+_MIDDLE = _LOW | {"state", "storage", "kafka", "keyspace", "registry", "proof", "telemetry"}
 _OWNING = _MIDDLE | {"ownership", "deciding"}
 _UPPER = _OWNING | {"client", "following", "scans", "status", "runs", "doctor", "jobs"}
 MAY_IMPORT: dict[str, set[str]] = {
@@ -58,6 +58,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "state": _LOW | {"storage"},
     "keys": {"core", "storage"},
     "kafka": _LOW,
+    "keyspace": {"core", "kafka"},
     "telemetry": {"core"},
     "proof": _MIDDLE,
     "ownership": _MIDDLE - {"registry", "proof"},
@@ -82,7 +83,14 @@ CORE = sorted(
     for package in FUNCTIONAL
     for module in pkgutil.iter_modules(package.__path__)
 )
-PURE_MODULES = ["cqrs_cli", "cqrs_cli.errors", "cqrs_cli.registry", "cqrs_cli.testing", *CORE]
+PURE_MODULES = [
+    "cqrs_cli",
+    "cqrs_cli.errors",
+    "cqrs_cli.keyspace.key_history",
+    "cqrs_cli.registry",
+    "cqrs_cli.testing",
+    *CORE,
+]
 
 
 def imported_names(path: Path) -> Iterator[str]:

@@ -14,15 +14,15 @@ import pytest
 
 from cqrs_cli.cli.render.progress import progress_document
 from cqrs_cli.core import decide
-from cqrs_cli.core.lineage import fold_lineage
 from cqrs_cli.core.messages import command as envelope
 from cqrs_cli.core.messages import event, outcome
 from cqrs_cli.core.messages.reasons import STATUSES, Reason
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.messages.repartitioning import read_lineage_record
 from cqrs_cli.deciding.measures import FoldProgress
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.report import OwnerReport
+from cqrs_cli.keyspace.lineage import fold_lineage
+from cqrs_cli.keyspace.records import read_lineage_record
 from cqrs_cli.ownership.claim import Counts
 from cqrs_cli.runs.snapshot import Snapshot
 from docs.promises import covers, promises

@@ -14,9 +14,9 @@ from cqrs_cli.errors import UsageError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.fault import record_fault
-from cqrs_cli.kafka.segments import find_partition_counts
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keyspace.key_space import find_partition_counts
 from cqrs_cli.ownership.complete_events import complete_bounds
 from cqrs_cli.settings.moments import parse_moment
 

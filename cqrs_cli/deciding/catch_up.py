@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.deciding.assigned_keys import AssignedKeys
 from cqrs_cli.deciding.deferred_fold import check_outcomes_kept, fold_deferred
 from cqrs_cli.deciding.history import check_history
 from cqrs_cli.deciding.inherit import inherit_before_split, inherit_keys
@@ -16,6 +15,7 @@ from cqrs_cli.deciding.recover import fold_events, fold_outcomes, is_permanent
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.keyspace.assigned_keys import AssignedKeys
 from cqrs_cli.ownership.claim import Claim, is_shard_idle, parse_claim
 from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.memory import StoreFullError

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from confluent_kafka import KafkaException
 
 from cqrs_cli.core.deferral.document import read_forwardedfrom
-from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.errors import CqrsError
@@ -21,6 +20,7 @@ from cqrs_cli.kafka.offsets import has_pending_commit
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.kafka.writer import KEY_CAUSE
+from cqrs_cli.keyspace.lineage import PartitionLineage
 from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, Claim, parse_claim
 from cqrs_cli.ownership.open_transactions import resolution_text
 

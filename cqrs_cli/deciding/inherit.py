@@ -9,15 +9,15 @@ from msgspec.structs import replace as changed
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope
-from cqrs_cli.core.messages.repartitioning import Split
 from cqrs_cli.core.stored import DedupEntry, restore_dedup_entry
-from cqrs_cli.deciding.assigned_keys import AssignedKeys
 from cqrs_cli.deciding.deferred_fold import deferred_entries, entry_change
 from cqrs_cli.deciding.history import check_history
 from cqrs_cli.deciding.recover import check_versions_reached, fold_records, parse_outcome
 from cqrs_cli.deciding.state_cache import FoldedOfParent, StateCache
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import KeyHome
+from cqrs_cli.keyspace.assigned_keys import AssignedKeys
+from cqrs_cli.keyspace.records import Split
 from cqrs_cli.state.errors import REBUILD, AheadError
 from cqrs_cli.state.evidence import evidence
 

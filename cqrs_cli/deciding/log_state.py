@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.deciding.assigned_keys import AssignedKeys
 from cqrs_cli.deciding.position import LogState, gap, inconsistency_error
 from cqrs_cli.deciding.recover import parse_outcome
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Kind
+from cqrs_cli.keyspace.assigned_keys import AssignedKeys
 from cqrs_cli.ownership.claim import Claim
 
 

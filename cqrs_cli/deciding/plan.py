@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.lineage import PartitionLineage
-from cqrs_cli.deciding.assigned_keys import AssignedKeys
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.consumer_pool import ConsumerPool
-from cqrs_cli.kafka.lineage_log import SeenLineage, read_lineage
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
+from cqrs_cli.keyspace.assigned_keys import AssignedKeys
+from cqrs_cli.keyspace.lineage import PartitionLineage
+from cqrs_cli.keyspace.lineage_log import SeenLineage, read_lineage
 from cqrs_cli.ownership.claim import Claim, Counts
 from cqrs_cli.ownership.committed_claims import ClaimSlot
 from cqrs_cli.ownership.owner_exit import OwnerExit

@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from cqrs_cli.core.lineage import count_covering
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UsageError
 from cqrs_cli.kafka.position_notation import format_position
+from cqrs_cli.keyspace.lineage import count_covering
 from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, UNKNOWN_TOPICS, Accepted, Claim
 
 

@@ -12,14 +12,14 @@ from cqrs_cli.deciding.position import check_offset_in_log, partition_count_erro
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.kafka.admin.topics import Admin, check_topics, find_topics
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.lineage_log import SeenLineage, read_lineage, visible_lineage_with_end
 from cqrs_cli.kafka.position_notation import parse_position
 from cqrs_cli.kafka.readers import bounds
-from cqrs_cli.kafka.segments import unknown_count_error
 from cqrs_cli.kafka.topics.acls import denied_acls, required_acls
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import AggregateTopics, TopicPlan, Topics
+from cqrs_cli.keyspace.key_space import unknown_count_error
+from cqrs_cli.keyspace.lineage_log import SeenLineage, read_lineage, visible_lineage_with_end
 from cqrs_cli.ownership.claim import Claim, next_run_epoch
 from cqrs_cli.ownership.committed_claims import committed_claims
 from cqrs_cli.ownership.timing import Timing

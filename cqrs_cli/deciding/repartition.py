@@ -15,19 +15,19 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from cqrs_cli import failpoints
-from cqrs_cli.core.lineage import PartitionLineage, count_covering
-from cqrs_cli.core.messages.repartitioning import Grow
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.deciding.plan import Plan, partition_claim_slot
 from cqrs_cli.errors import ConfigurationError, UsageError
-from cqrs_cli.kafka.admin.repartitioning import add_partitions, create_lineage_topic
 from cqrs_cli.kafka.admin.topics import Admin, find_with_extras
 from cqrs_cli.kafka.connection.cluster import Cluster
-from cqrs_cli.kafka.lineage_log import HIDDEN_RECORD_TIMEOUT, read_lineage, request_repartitioning
 from cqrs_cli.kafka.topics.acls import denied_acls, required_acls
 from cqrs_cli.kafka.topics.checks import missing_topics
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Kind, Topics
+from cqrs_cli.keyspace.added_partitions import add_partitions, create_lineage_topic
+from cqrs_cli.keyspace.lineage import PartitionLineage, count_covering
+from cqrs_cli.keyspace.lineage_log import HIDDEN_RECORD_TIMEOUT, read_lineage, request_repartitioning
+from cqrs_cli.keyspace.records import Grow
 from cqrs_cli.ownership.claim import TERMINAL, Claim
 from cqrs_cli.ownership.committed_claims import committed_claims
 from cqrs_cli.version import __version__

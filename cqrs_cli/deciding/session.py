@@ -8,7 +8,6 @@ from confluent_kafka import KafkaError, KafkaException
 from msgspec.structs import replace
 
 from cqrs_cli.core.decide import Batch
-from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.deciding.errors import explain_log_stall
 from cqrs_cli.deciding.in_doubt import hides_forwards
 from cqrs_cli.deciding.measures import Measures
@@ -20,6 +19,7 @@ from cqrs_cli.kafka.readers import StalledError, watermarks
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError
 from cqrs_cli.kafka.writer import BatchTransaction, FencedWriter
+from cqrs_cli.keyspace.lineage import PartitionLineage
 from cqrs_cli.ownership.claim import Claim, parse_claim
 from cqrs_cli.ownership.session import Session
 

@@ -20,7 +20,6 @@ from msgspec.structs import replace
 
 from cqrs_cli import failpoints
 from cqrs_cli.core.context import Decisions
-from cqrs_cli.core.messages.repartitioning import Begun, Split, lineage_value
 from cqrs_cli.deciding.deferred_commands import deferred_records
 from cqrs_cli.deciding.deferred_fold import deferred_entries
 from cqrs_cli.deciding.inherit import drop_moved_keys, portions
@@ -28,6 +27,7 @@ from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.kafka.readers import watermarks
 from cqrs_cli.kafka.writer import BatchTransaction
+from cqrs_cli.keyspace.records import Begun, Split, lineage_value
 from cqrs_cli.ownership.claim import Claim
 
 #: The limits of one transaction that imports deferred commands, in commands and (roughly) bytes: it must end before its

@@ -10,7 +10,6 @@ from typing import Any
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import DecisionInterrupted
-from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding import errors
 from cqrs_cli.deciding.catch_up import CatchUp, catch_up_fully, fold_unfenced
@@ -26,8 +25,9 @@ from cqrs_cli.deciding.report import compose_report, encode_report
 from cqrs_cli.deciding.retire import replace_claim
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.kafka.consumer_pool import ConsumerPool
-from cqrs_cli.kafka.lineage_log import HiddenLineageError, visible_lineage
 from cqrs_cli.kafka.readers import StalledError
+from cqrs_cli.keyspace.lineage import PartitionLineage
+from cqrs_cli.keyspace.lineage_log import HiddenLineageError, visible_lineage
 from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.session import Session
 from cqrs_cli.ownership.signals import HANDLED_ERRORS, BatchTooLarge

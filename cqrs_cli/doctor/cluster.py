@@ -14,13 +14,13 @@ from cqrs_cli.kafka.admin.topics import Admin, find_with_extras
 from cqrs_cli.kafka.admin.transactions import OpenTransaction, now_ms
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.lineage_log import visible_lineage
 from cqrs_cli.kafka.topics.acls import Role, required_acls
 from cqrs_cli.kafka.topics.checks import missing_topics, mistakes
 from cqrs_cli.kafka.topics.process_topics import ProcessUse
 from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.kafka.transactional import TRANSACTION_TIMEOUT, transaction_timeout_error
+from cqrs_cli.keyspace.lineage_log import visible_lineage
 from cqrs_cli.settings.durations import milliseconds
 
 #: The roles that are checked by default.

@@ -24,9 +24,9 @@ from cqrs_cli.jobs.engine.staging import LINES, FileFormat, Target, staged_write
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.clients import unreachable_error
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.segments import find_lineage
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
+from cqrs_cli.keyspace.key_space import find_lineage
 from cqrs_cli.proof.whatif.difference import HistoryDifference
 from cqrs_cli.scans.guarded import guarded
 from cqrs_cli.scans.whatif.task import MAX_EXAMPLES, Label, WhatifPlan, WhatifResult, simulate

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from cqrs_cli.core.messages.repartitioning import Split
+from cqrs_cli.keyspace.records import Split
 from cqrs_cli.proof.positions import CommandPosition, OpenDeferral, command_position, parse_parent_position
 from cqrs_cli.proof.traces import Index
 from cqrs_cli.proof.verification_checkpoint import VerificationCheckpoint

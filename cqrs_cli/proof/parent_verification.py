@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.messages.repartitioning import Split
+from cqrs_cli.keyspace.records import Split
 from cqrs_cli.proof.findings import LogName
 from cqrs_cli.proof.parent_results import ParentResults
 from cqrs_cli.proof.partition import PartitionVerification, Scratch

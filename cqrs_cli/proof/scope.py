@@ -9,10 +9,10 @@ from cqrs_cli.core.messages.event import EventEnvelope
 from cqrs_cli.core.messages.json import read_members
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
+from cqrs_cli.keyspace.key_history import KeyPartitions
 from cqrs_cli.proof.documents import MaskDocument
 from cqrs_cli.proof.findings import LogName
 from cqrs_cli.proof.fingerprints import FitsCommand, fits_whole
-from cqrs_cli.proof.key_partitions import KeyPartitions
 from cqrs_cli.proof.keys import ActiveKeys
 
 

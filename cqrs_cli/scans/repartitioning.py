@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 from cqrs_cli.client.queries.deferred import deferred_commands
 from cqrs_cli.core.deferral.entry import Deferral
-from cqrs_cli.core.lineage import PartitionLineage
-from cqrs_cli.core.messages.repartitioning import targets_of
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import Partitioner, target_partition
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keyspace.lineage import PartitionLineage
+from cqrs_cli.keyspace.records import targets_of
 
 #: Events per second that two cores read, fold and write into shards, measured with many millions of events:
 #: docs/operations.md, Sizes.

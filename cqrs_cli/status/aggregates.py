@@ -8,16 +8,16 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException
 
-from cqrs_cli.core.lineage import PartitionLineage, Stage
 from cqrs_cli.deciding.errors import hidden_commands
 from cqrs_cli.deciding.plan import partition_claim_slot, shard_folder
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.lineage_log import visible_lineage
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keyspace.lineage import PartitionLineage, Stage
+from cqrs_cli.keyspace.lineage_log import visible_lineage
 from cqrs_cli.ownership.committed_claims import ClaimReader, CommittedClaim
 from cqrs_cli.ownership.trials.slow_command import read_slow_command
 from cqrs_cli.status.partition import AGGREGATE, PartitionStatus, owner_of

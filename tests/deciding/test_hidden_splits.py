@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.core.messages.repartitioning import Split, lineage_value
 from cqrs_cli.deciding.repartition import repartition
-from cqrs_cli.kafka import clients, segments
+from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.lineage_log import HIDDEN_RECORD_TIMEOUT, HiddenLineageError, read_lineage
+from cqrs_cli.keyspace import key_space
+from cqrs_cli.keyspace.lineage_log import HIDDEN_RECORD_TIMEOUT, HiddenLineageError, read_lineage
+from cqrs_cli.keyspace.records import Split, lineage_value
 from cqrs_cli.ownership.timing import Timing
 from tests.deciding.repartitioned_counters import counters
 from tests.support.harness import TopicHarness
@@ -57,28 +58,28 @@ def test_partition_counts_need_no_split(harness: TopicHarness) -> None:
     """A reader of whole logs needs no hidden split. A request that is hidden after the split needs to be read."""
     repartition_topics(harness, 4)
     with open_split_transaction(harness):
-        assert segments.find_partition_counts(harness.connection, harness.topics, "murmur2", 4).counts == (
+        assert key_space.find_partition_counts(harness.connection, harness.topics, "murmur2", 4).counts == (
             2,
             4,
         )
         with pytest.raises(HiddenLineageError):
-            segments.find_partition_counts(harness.connection, harness.topics, "murmur2", 8, timeout=0.1)
+            key_space.find_partition_counts(harness.connection, harness.topics, "murmur2", 8, timeout=0.1)
 
 
 def test_readers_wait_for_hidden_splits(harness: TopicHarness) -> None:
     """The timeout equals the timeout of `repartition`."""
-    functions = (segments.find_partition_counts, segments.find_lineage)
+    functions = (key_space.find_partition_counts, key_space.find_lineage)
     assert {signature(function).parameters["timeout"].default for function in functions} == {
         HIDDEN_RECORD_TIMEOUT
     }
     repartition_topics(harness, 4)
     lineages = []
     reader = threading.Thread(
-        target=lambda: lineages.append(segments.find_lineage(harness.connection, harness.topics, 4))
+        target=lambda: lineages.append(key_space.find_lineage(harness.connection, harness.topics, 4))
     )
     with open_split_transaction(harness):
         with pytest.raises(HiddenLineageError):
-            segments.find_lineage(harness.connection, harness.topics, 4, timeout=0.1)
+            key_space.find_lineage(harness.connection, harness.topics, 4, timeout=0.1)
         reader.start()
     reader.join(60)
     assert lineages == [current_lineage(harness)] and len(current_lineage(harness).splits) == 1

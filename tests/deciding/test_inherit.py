@@ -5,14 +5,14 @@ import pytest
 from aggregates.counter import decider
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.deferral.entry import Deferral
-from cqrs_cli.core.lineage import PartitionLineage
-from cqrs_cli.core.messages.repartitioning import Split
-from cqrs_cli.deciding.assigned_keys import AssignedKeys
 from cqrs_cli.deciding.inherit import inherit_keys, portions
 from cqrs_cli.deciding.state_cache import FoldedOfParent, StateCache
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keyspace.assigned_keys import AssignedKeys
+from cqrs_cli.keyspace.lineage import PartitionLineage
+from cqrs_cli.keyspace.records import Split
 from cqrs_cli.state.memory import MemoryStore
 
 COUNTER = Aggregate.of("counter", decider)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.deciding.repartition import (
     AggregatePartitions,
     PlannedRepartitioning,
@@ -16,10 +15,11 @@ from cqrs_cli.deciding.repartition import (
     repartition,
 )
 from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
-from cqrs_cli.kafka.admin.repartitioning import create_lineage_topic
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import KINDS
+from cqrs_cli.keyspace.added_partitions import create_lineage_topic
+from cqrs_cli.keyspace.lineage import PartitionLineage
 from cqrs_cli.ownership.claim import TERMINAL
 from tests.deciding.log_states import claim
 from tests.deciding.repartitioned_counters import check_decided_once, counters, round_commands

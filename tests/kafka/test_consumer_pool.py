@@ -8,11 +8,11 @@ from confluent_kafka import KafkaError, KafkaException
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.consumer_pool import ConsumerPool, pooled_consumer
-from cqrs_cli.kafka.lineage_log import read_lineage
 from cqrs_cli.kafka.offsets import GroupCommit
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.readers import bounds, first_record, last_record, read
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keyspace.lineage_log import read_lineage
 from tests.support.transactional_topic import TransactionalTopic
 
 pytestmark = pytest.mark.kafka

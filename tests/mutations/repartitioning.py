@@ -2,7 +2,7 @@
 
 from tests.mutations.table import Mutation
 
-_LINEAGE_TESTS = "tests/core/test_lineage.py"
+_LINEAGE_TESTS = "tests/keyspace/test_lineage.py"
 _CHECK_TESTS = "tests/core/test_checks.py"
 _VERIFICATION_TESTS = "tests/proof/test_repartitioning.py"
 _PENDING_PARTITION_TESTS = "tests/deciding/test_pending_partitions.py"
@@ -11,7 +11,7 @@ _HANGING_TRANSACTION_TESTS = "tests/scenarios/crashes/hanging/test_parts.py"
 REPARTITIONING = [
     Mutation(
         "a repartitioning request counts although it is outdated",
-        "cqrs_cli/core/lineage.py",
+        "cqrs_cli/keyspace/lineage.py",
         (
             (
                 "if record.before != self.counts[-1] or not self.is_valid_next_count(record.after):",
@@ -22,7 +22,7 @@ REPARTITIONING = [
     ),
     Mutation(
         "two repartitionings become one split",
-        "cqrs_cli/core/lineage.py",
+        "cqrs_cli/keyspace/lineage.py",
         (
             (
                 "next((count for count in self.counts if before is not None and count > before), None)",
@@ -33,7 +33,7 @@ REPARTITIONING = [
     ),
     Mutation(
         "a partition splits before its topics have grown",
-        "cqrs_cli/core/lineage.py",
+        "cqrs_cli/keyspace/lineage.py",
         (
             (
                 "None if step is None or step[1] > topic_partitions else step[1]",
@@ -44,7 +44,7 @@ REPARTITIONING = [
     ),
     Mutation(
         "a reader starts with a child before the split",
-        "cqrs_cli/core/lineage.py",
+        "cqrs_cli/keyspace/lineage.py",
         (("        return position >= split.events and", "        return position >= 0 or"),),
         f"{_LINEAGE_TESTS}::test_reader_starts_after_the_split",
     ),
@@ -150,7 +150,7 @@ REPARTITIONING = [
     ),
     Mutation(
         "a parent may keep deferred commands of keys that it handed over",
-        "cqrs_cli/proof/key_partitions.py",
+        "cqrs_cli/keyspace/key_history.py",
         (("offset >= split.deferred\n                and owned_key\n", "False\n"),),
         f"{_VERIFICATION_TESTS}::test_moved_keys_leave_the_parent",
     ),
@@ -162,7 +162,7 @@ REPARTITIONING = [
     ),
     Mutation(
         "a child may import entries of commands after the split",
-        "cqrs_cli/proof/key_partitions.py",
+        "cqrs_cli/keyspace/key_history.py",
         (("split.deferred > offset and split.commands <= command", "False"),),
         f"{_VERIFICATION_TESTS}::test_later_deferrals_are_not_inherited",
     ),

@@ -113,7 +113,7 @@ VERIFICATION = [
     ),
     Mutation(
         "keys are assigned by the latest partition count",
-        "cqrs_cli/proof/key_partitions.py",
+        "cqrs_cli/keyspace/key_history.py",
         (
             (
                 "return self._count_after_splits(lambda split: split.commands <= command_offset)",
@@ -124,7 +124,7 @@ VERIFICATION = [
     ),
     Mutation(
         "a parent may write events of moved keys",
-        "cqrs_cli/proof/key_partitions.py",
+        "cqrs_cli/keyspace/key_history.py",
         (
             (
                 "return self.partition_among(key, self._count_after_splits(lambda split: split.events <= offset))",
@@ -135,13 +135,13 @@ VERIFICATION = [
     ),
     Mutation(
         "a split need not separate the records before and after it",
-        "cqrs_cli/proof/key_partitions.py",
+        "cqrs_cli/keyspace/key_history.py",
         (("if (command_offset < split.commands) != (offset < end):", "if False:"),),
         f"{_REPARTITIONING_TESTS}::test_split_names_the_ends_of_logs",
     ),
     Mutation(
         "a child may decide before its activation",
-        "cqrs_cli/proof/key_partitions.py",
+        "cqrs_cli/keyspace/key_history.py",
         (("return self.lineage.is_activated(self.partition)", "return True"),),
         f"{_REPARTITIONING_TESTS}::test_targets_are_activated_before_deciding",
     ),

@@ -18,14 +18,14 @@ from cqrs_cli.core.context import BatchContext, OutputRecord
 from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.fold import VersionedState, decode_event
-from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.messages.repartitioning import Begun, Grow, LineageRecord, Split
 from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.deciding.inherit import inherited_entry
+from cqrs_cli.keyspace.key_history import KeyPartitions
+from cqrs_cli.keyspace.lineage import PartitionLineage
+from cqrs_cli.keyspace.records import Begun, Grow, LineageRecord, Split
 from cqrs_cli.proof.findings import LogName, Report
-from cqrs_cli.proof.key_partitions import KeyPartitions
 from cqrs_cli.proof.parent_results import ParentResults
 from cqrs_cli.proof.parent_verification import verify_parent
 from cqrs_cli.proof.partition import PartitionVerification, Scratch

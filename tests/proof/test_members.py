@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cqrs_cli.core.deferral.entry import read_deferral
-from cqrs_cli.core.lineage import PartitionLineage, fold_lineage
 from cqrs_cli.core.messages.json import encode_json, read_members
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.messages.repartitioning import lineage_value, read_lineage_record
+from cqrs_cli.keyspace.lineage import PartitionLineage, fold_lineage
+from cqrs_cli.keyspace.records import lineage_value, read_lineage_record
 from tests.core.deferral.world import World
 from tests.proof.deferral_histories import (
     CANCELLING,

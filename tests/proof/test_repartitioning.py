@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 
 from cqrs_cli.core.deferral.deferrals import DeferralLimits, Deferrals
-from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.messages.repartitioning import Split
+from cqrs_cli.keyspace.key_history import KeyPartitions
+from cqrs_cli.keyspace.lineage import PartitionLineage
+from cqrs_cli.keyspace.records import Split
 from cqrs_cli.proof.findings import Findings, LogName
 from cqrs_cli.proof.fingerprints import fits_whole
 from cqrs_cli.proof.forwarded_commands import missing_commands
-from cqrs_cli.proof.key_partitions import KeyPartitions
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.split_clock import SplitClock
 from tests.proof.history import PlannedCommand, plan_command, seeds

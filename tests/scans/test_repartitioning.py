@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.core.lineage import PartitionLineage
-from cqrs_cli.core.messages.repartitioning import Grow
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.keyspace.lineage import PartitionLineage
+from cqrs_cli.keyspace.records import Grow
 from cqrs_cli.scans.repartitioning import GrowthWork, growth_work
 from tests.deciding.repartitioned_counters import SUBJECTS, counters, run_first_rounds
 from tests.support.harness import TopicHarness

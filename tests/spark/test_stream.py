@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cqrs_cli.kafka.admin.repartitioning import add_partitions
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keyspace.added_partitions import add_partitions
 from tests.spark.order_topics import append, placed_event, read_options, write_transaction
 from tests.support import ROOT
 from tests.support.harness import TopicHarness

@@ -4,8 +4,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from cqrs_cli.core.lineage import PartitionAmong, PartitionLineage
-from cqrs_cli.core.messages.repartitioning import Begun, Grow, LineageRecord, Split
+from cqrs_cli.keyspace.lineage import PartitionAmong, PartitionLineage
+from cqrs_cli.keyspace.records import Begun, Grow, LineageRecord, Split
 
 
 def partitions_that_decide(lineage: PartitionLineage, partition_among: PartitionAmong) -> list[int]:

@@ -5,14 +5,14 @@ from collections.abc import Iterable
 
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]  # it is a public name
 
-from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.event import HEADERS
-from cqrs_cli.core.messages.repartitioning import Begun, Grow, LineageRecord, Split, lineage_value
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import target_partition
 from cqrs_cli.kafka.topics.topics import KINDS, LINEAGE_CONFIGS, Topics
+from cqrs_cli.keyspace.lineage import PartitionLineage
+from cqrs_cli.keyspace.records import Begun, Grow, LineageRecord, Split, lineage_value
 from tests.support.eventlog import counter_event, create_topics
 from tests.support.partition_histories import partitions_that_decide
 from tests.support.waiting import eventually

@@ -2,13 +2,13 @@
 
 from collections import Counter
 
-from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.event import read_event
-from cqrs_cli.core.messages.repartitioning import Grow
-from cqrs_cli.kafka.admin.repartitioning import add_partitions, create_lineage_topic
 from cqrs_cli.kafka.admin.topics import Admin
-from cqrs_cli.kafka.lineage_log import read_lineage, request_repartitioning
 from cqrs_cli.kafka.topics.partitioner import target_partition
+from cqrs_cli.keyspace.added_partitions import add_partitions, create_lineage_topic
+from cqrs_cli.keyspace.lineage import PartitionLineage
+from cqrs_cli.keyspace.lineage_log import read_lineage, request_repartitioning
+from cqrs_cli.keyspace.records import Grow
 from cqrs_cli.scans.replay.fold import NOTHING, Total
 from cqrs_cli.scans.replay.task import ReplayPlan, total_part
 from tests.support.commands import CommandRecord

@@ -12,10 +12,10 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.lineage_log import read_lineage
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import Partitioner, target_partition
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keyspace.lineage_log import read_lineage
 
 
 def deferred_commands(

@@ -19,7 +19,6 @@ from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.deferral.table import DeferralTable
 from cqrs_cli.core.encrypted_events import decrypt_event, personal_members, read_encrypted_event
 from cqrs_cli.core.fold import FoldError, VersionedState, fold_event
-from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.payload_reference import PayloadReference, with_payload_data
@@ -31,11 +30,12 @@ from cqrs_cli.kafka import clients, offsets
 from cqrs_cli.kafka.admin.topics import Admin, find_with_extras
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.segments import find_lineage
 from cqrs_cli.kafka.topics.checks import aggregate_topics, missing_topics
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.partitioner import target_partition
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
+from cqrs_cli.keyspace.key_space import find_lineage
+from cqrs_cli.keyspace.lineage import PartitionLineage
 from cqrs_cli.ownership.complete_events import complete_bounds
 
 #: Timeout in seconds for reading the owners' position. The position is optional, because an ACL may hide the group.

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
-from cqrs_cli.core.lineage import PartitionLineage
-from cqrs_cli.core.messages.repartitioning import Split
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.lineage_log import read_lineage
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keyspace.lineage import PartitionLineage
+from cqrs_cli.keyspace.lineage_log import read_lineage
+from cqrs_cli.keyspace.records import Split
 
 
 class FollowedLineage:

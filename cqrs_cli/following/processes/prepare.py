@@ -16,11 +16,11 @@ from cqrs_cli.following.processes.positions import read_source_states
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
-from cqrs_cli.kafka.lineage_log import visible_lineage
 from cqrs_cli.kafka.position_notation import parse_position
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics, denied_process_acls
 from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import MAX_MESSAGE_BYTES, Topics
+from cqrs_cli.keyspace.lineage_log import visible_lineage
 from cqrs_cli.ownership.claim import next_run_epoch
 from cqrs_cli.ownership.timing import Timing
 

@@ -7,13 +7,13 @@ of the partition, but a process manager that has read the parent up to the split
 import time
 from collections.abc import Mapping
 
-from cqrs_cli.core.lineage import PartitionLineage
-from cqrs_cli.core.messages.repartitioning import Split
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.following.processes.position import ProcessPosition, position_key
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.event_tail import EventPartition
-from cqrs_cli.kafka.lineage_log import read_lineage
+from cqrs_cli.keyspace.lineage import PartitionLineage
+from cqrs_cli.keyspace.lineage_log import read_lineage
+from cqrs_cli.keyspace.records import Split
 from cqrs_cli.ownership.claim import TERMINAL, Claim
 
 #: Seconds between two checks for a split of the partition.

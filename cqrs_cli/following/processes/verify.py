@@ -23,9 +23,9 @@ from cqrs_cli.following.processes.sent_commands import ProcessCommands, command_
 from cqrs_cli.following.processes.subscription_reader import SubscriptionState, read_subscriptions
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.segments import PartitionCounts, find_partition_counts
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keyspace.key_space import PartitionCounts, find_partition_counts
 from cqrs_cli.proof.documents import MaskDocument, document_mask
 from cqrs_cli.proof.reactions import (
     ReactedRange,

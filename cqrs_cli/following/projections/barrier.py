@@ -2,11 +2,11 @@
 
 from sqlalchemy import Connection, Engine
 
-from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.following.projections.database import read_only
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.following.projections.positions import read_positions
 from cqrs_cli.kafka.event_tail import EventPartition
+from cqrs_cli.keyspace.lineage import PartitionLineage
 
 
 class ParentBarrier:

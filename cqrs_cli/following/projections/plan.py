@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
-from cqrs_cli.kafka.lineage_log import read_lineage
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keyspace.lineage import PartitionLineage
+from cqrs_cli.keyspace.lineage_log import read_lineage
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,9 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.clients import unreachable_error
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.segments import PartitionCounts, find_partition_counts
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keyspace.key_space import PartitionCounts, find_partition_counts
 from cqrs_cli.ownership.complete_events import complete_bounds
 from cqrs_cli.registry import load
 from cqrs_cli.scans.log_progress import LogProgress

@@ -19,9 +19,9 @@ from cqrs_cli.jobs.engine.staging import LINES, Target, staged_writer
 from cqrs_cli.jobs.replay.output import aggregate_rows, state_schema
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.segments import find_partition_counts
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keyspace.key_space import find_partition_counts
 from cqrs_cli.ownership.complete_events import complete_bounds
 from cqrs_cli.registry import load
 from cqrs_cli.scans.replay.fold import NOTHING, Total

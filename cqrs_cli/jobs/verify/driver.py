@@ -16,9 +16,9 @@ from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.fault import RecordFault
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.segments import find_lineage
 from cqrs_cli.kafka.topics.acls import denied_acls, required_acls
 from cqrs_cli.kafka.topics.topics import Kind, TopicPlan, Topics
+from cqrs_cli.keyspace.key_space import find_lineage
 from cqrs_cli.proof.findings import MAX_LISTED, Report
 from cqrs_cli.proof.fingerprints import FitsCommand, fingerprint_check_of, fits_without_code
 from cqrs_cli.registry import load, names

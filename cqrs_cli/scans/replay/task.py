@@ -16,7 +16,7 @@ from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.clients import bulk_consumer
 from cqrs_cli.kafka.message_decoding import decode_messages
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.segments import LogSegment, PartitionCounts
+from cqrs_cli.keyspace.key_space import LogSegment, PartitionCounts
 from cqrs_cli.registry import load
 from cqrs_cli.scans.guarded import guarded
 from cqrs_cli.scans.plan import ReadPlan

@@ -6,8 +6,8 @@ from msgspec import UNSET
 
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.lineage_log import HIDDEN_RECORD_TIMEOUT, read_lineage
 from cqrs_cli.kafka.topics.topics import AggregateTopics
+from cqrs_cli.keyspace.lineage_log import HIDDEN_RECORD_TIMEOUT, read_lineage
 from cqrs_cli.proof.certificate import (
     Certificate,
     LogCertificate,

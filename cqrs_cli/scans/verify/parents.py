@@ -7,10 +7,10 @@ from functools import partial
 from typing import NamedTuple
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.messages.repartitioning import Split
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
+from cqrs_cli.keyspace.records import Split
 from cqrs_cli.ownership.claim import Claim, parse_claim
 from cqrs_cli.proof.findings import LogName
 from cqrs_cli.proof.parent_results import ParentResults

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cqrs_cli.core.deferral.deferrals import CLOCK_TOLERANCE
-from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import Partitioner, target_partition
 from cqrs_cli.kafka.topics.topics import AggregateTopics
+from cqrs_cli.keyspace.key_history import KeyPartitions
+from cqrs_cli.keyspace.lineage import PartitionLineage
 from cqrs_cli.proof.findings import Report
-from cqrs_cli.proof.key_partitions import KeyPartitions
 from cqrs_cli.scans.verify.checkpoints import Generations
 from cqrs_cli.scans.verify.state import ShardComparison
 from cqrs_cli.telemetry.datagrams import Address

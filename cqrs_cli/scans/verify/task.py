@@ -14,7 +14,6 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from cqrs_cli.core.fold import decode_event
-from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding.errors import explain_log_stall
 from cqrs_cli.deciding.history import history_mismatch
@@ -25,6 +24,7 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.readers import StalledError
 from cqrs_cli.kafka.topics.partitioner import KeyHome, partition_for
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
+from cqrs_cli.keyspace.lineage import PartitionLineage
 from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, Claim, parse_claim
 from cqrs_cli.proof.documents import document_mask
 from cqrs_cli.proof.fingerprints import fingerprint_check_of, fits_without_code

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cqrs_cli.core.decision_rules import DecisionRules
-from cqrs_cli.core.lineage import PartitionLineage
-from cqrs_cli.core.messages.repartitioning import Split
 from cqrs_cli.kafka.topics.partitioner import Partitioner, target_partition
-from cqrs_cli.proof.key_partitions import KeyPartitions
+from cqrs_cli.keyspace.key_history import KeyPartitions
+from cqrs_cli.keyspace.lineage import PartitionLineage
+from cqrs_cli.keyspace.records import Split
 from cqrs_cli.proof.traces import LIMIT
 from cqrs_cli.scans.whatif.simulation import Simulation
 from cqrs_cli.state.lmdb_store import LmdbStore

@@ -8,7 +8,6 @@ from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 
-from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import CqrsError
@@ -16,6 +15,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Kind
+from cqrs_cli.keyspace.lineage import PartitionLineage
 from cqrs_cli.ownership.complete_events import complete_bounds
 from cqrs_cli.proof.whatif.decided import (
     HistoryError,

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 import pytest
 
 from cqrs_cli import failpoints
-from cqrs_cli.core.messages.repartitioning import Grow, LineageRecord, Split, lineage_value
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.following.processes.topics import events_topic_identity
 from cqrs_cli.kafka import clients, readers
-from cqrs_cli.kafka.admin.repartitioning import add_partitions, create_lineage_topic
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import require_all_partitions
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keyspace.added_partitions import add_partitions, create_lineage_topic
+from cqrs_cli.keyspace.records import Grow, LineageRecord, Split, lineage_value
 from tests.following.processes.process_harness import (
     ProcessHarness,
     ThreadedRun,

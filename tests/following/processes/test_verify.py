@@ -8,13 +8,13 @@ import pytest
 from cqrs_cli.cli.main import main
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.messages.repartitioning import Grow
 from cqrs_cli.kafka import clients, readers
-from cqrs_cli.kafka.admin.repartitioning import add_partitions, create_lineage_topic
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.lineage_log import request_repartitioning
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keyspace.added_partitions import add_partitions, create_lineage_topic
+from cqrs_cli.keyspace.lineage_log import request_repartitioning
+from cqrs_cli.keyspace.records import Grow
 from tests.following.processes.process_harness import ProcessHarness, order_placed, read_records
 from tests.support.checkout import PROCESS, verify_reactions
 from tests.support.user_code import write_process

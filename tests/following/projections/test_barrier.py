@@ -5,14 +5,14 @@ from dataclasses import fields
 import pytest
 from sqlalchemy import Engine
 
-from cqrs_cli.core.lineage import PartitionLineage
-from cqrs_cli.core.messages.repartitioning import Grow, Split
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.following.projections.barrier import ParentBarrier
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.following.projections.positions import move_position
 from cqrs_cli.kafka.event_tail import require_all_partitions
+from cqrs_cli.keyspace.lineage import PartitionLineage
+from cqrs_cli.keyspace.records import Grow, Split
 from tests.following.projections.projector_harness import (
     TOPIC,
     Logs,

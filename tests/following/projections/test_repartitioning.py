@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from aggregates.order import Placed, Shipped
-from cqrs_cli.core.lineage import PartitionLineage
-from cqrs_cli.core.messages.repartitioning import Split
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.following.projections.tables import create_control_tables, create_tables
 from cqrs_cli.kafka.event_tail import EventPartition
-from cqrs_cli.kafka.lineage_log import HiddenLineageError
+from cqrs_cli.keyspace.lineage import PartitionLineage
+from cqrs_cli.keyspace.lineage_log import HiddenLineageError
+from cqrs_cli.keyspace.records import Split
 from tests.following.projections.projector_harness import (
     ListTail,
     Logs,

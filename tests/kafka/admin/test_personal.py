@@ -3,10 +3,10 @@
 import pytest
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.kafka.admin.repartitioning import add_partitions, create_lineage_topic
 from cqrs_cli.kafka.admin.topics import Admin, check_topics, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import UNENCRYPTED_KINDS, TopicPlan, Topics
+from cqrs_cli.keyspace.added_partitions import add_partitions, create_lineage_topic
 from tests.support.topic_settings import configure_topic
 
 pytestmark = pytest.mark.kafka

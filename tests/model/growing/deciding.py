@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
-from cqrs_cli.core.lineage import PartitionLineage
+from cqrs_cli.keyspace.lineage import PartitionLineage
 from tests.model.growing.world import Command, Entry, Memory, Outcome, Partition, RecordPosition, Rules, World
 
 States: TypeAlias = dict[int, int]

@@ -1,6 +1,6 @@
 """All possible next steps of a world, each with a label."""
 
-from cqrs_cli.core.messages.repartitioning import Grow
+from cqrs_cli.keyspace.records import Grow
 from tests.model.growing.turn import Steps, Turn, end_transaction
 from tests.model.growing.world import Owner, Partition, Rules, Scenario, Sending, World
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from cqrs_cli.core.lineage import PartitionLineage
-from cqrs_cli.core.messages.repartitioning import Begun, Split
+from cqrs_cli.keyspace.lineage import PartitionLineage
+from cqrs_cli.keyspace.records import Begun, Split
 from tests.model.growing.deciding import (
     Entries,
     count_of,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from cqrs_cli.core.deferral.entry import EntryKey
-from cqrs_cli.core.lineage import PartitionLineage
+from cqrs_cli.keyspace.lineage import PartitionLineage
 
 RecordPosition = tuple[int, int]  # partition and offset
 

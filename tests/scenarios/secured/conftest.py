@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.kafka.admin.repartitioning import create_lineage_topic
 from cqrs_cli.kafka.admin.topics import Admin
+from cqrs_cli.keyspace.added_partitions import create_lineage_topic
 from tests.cli.conftest import cqrs
 from tests.deciding.customers import customer_topics, register_command
 from tests.scenarios.secured.acls import User

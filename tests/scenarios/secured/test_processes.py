@@ -5,11 +5,11 @@ import re
 import pytest
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.kafka.admin.repartitioning import create_lineage_topic
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.process_topics import process_acls
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keyspace.added_partitions import create_lineage_topic
 from cqrs_cli.settings.settings import load_settings
 from tests.following.processes.process_harness import (
     ProcessHarness,

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from cqrs_cli import failpoints
-from cqrs_cli.deciding.assigned_keys import AssignedKeys
 from cqrs_cli.deciding.catch_up import fold_unfenced
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.plan import Partition
@@ -15,6 +14,7 @@ from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.offsets import GroupCommit
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
+from cqrs_cli.keyspace.assigned_keys import AssignedKeys
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.state.memory import MemoryStore
 from cqrs_cli.state.store import Positions

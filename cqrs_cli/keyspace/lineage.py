@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from cqrs_cli.core.messages.repartitioning import Begun, Grow, LineageRecord, Split
+from cqrs_cli.keyspace.records import Begun, Grow, LineageRecord, Split
 
 #: The hash of one key: returns the key's partition among `count` partitions.
 PartitionAmong = Callable[[int], int]

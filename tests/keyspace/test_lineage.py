@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace as replace_fields
 
-from cqrs_cli.core.lineage import LineageError, PartitionLineage, fold_lineage
-from cqrs_cli.core.messages.repartitioning import Begun, Grow, LineageRecord, Split
+from cqrs_cli.keyspace.lineage import LineageError, PartitionLineage, fold_lineage
+from cqrs_cli.keyspace.records import Begun, Grow, LineageRecord, Split
 from tests.support.partition_histories import lineages, next_split, partitions_that_decide
 
 HASHES = st.integers(0, 2**31 - 1)

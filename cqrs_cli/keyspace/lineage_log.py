@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import NamedTuple
 
-from cqrs_cli.core.lineage import LineageError, PartitionLineage, fold_lineage
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.messages.repartitioning import Grow, LineageRecord, lineage_value, read_lineage_record
 from cqrs_cli.errors import ContradictionError, UnavailableError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, producer
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.consumer_pool import ConsumerPool, pooled_consumer
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keyspace.lineage import LineageError, PartitionLineage, fold_lineage
+from cqrs_cli.keyspace.records import Grow, LineageRecord, lineage_value, read_lineage_record
 
 
 class SeenLineage(NamedTuple):

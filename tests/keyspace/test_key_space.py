@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.segments import PartitionCounts
 from cqrs_cli.kafka.topics.partitioner import target_partition
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keyspace.key_space import PartitionCounts
+from cqrs_cli.keyspace.lineage import PartitionLineage
 from tests.support.partition_histories import lineages, partitions_that_decide
 
 KEYS = st.binary(min_size=1, max_size=8)

@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from cqrs_cli.core.lineage import PartitionLineage, count_covering
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.cluster import Cluster
-from cqrs_cli.kafka.lineage_log import HIDDEN_RECORD_TIMEOUT, read_lineage, visible_lineage
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import KeyHome, Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keyspace.lineage import PartitionLineage, count_covering
+from cqrs_cli.keyspace.lineage_log import HIDDEN_RECORD_TIMEOUT, read_lineage, visible_lineage
 
 
 class LogSegment(NamedTuple):

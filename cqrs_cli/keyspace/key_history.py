@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from cqrs_cli.core.lineage import PartitionLineage
-from cqrs_cli.core.messages.repartitioning import Split
+from cqrs_cli.keyspace.lineage import PartitionLineage
+from cqrs_cli.keyspace.records import Split
 
 #: The logs in which a split has an offset, besides the commands.
 SplitLog = Literal["events", "outcomes"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.core.messages.repartitioning import (
+from cqrs_cli.keyspace.records import (
     Begun,
     Grow,
     LineageRecord,

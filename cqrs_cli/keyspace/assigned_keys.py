@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from cqrs_cli.core.lineage import PartitionLineage, Phase
 from cqrs_cli.kafka.topics.partitioner import KeyHome, Partitioner, partition_function, target_partition
+from cqrs_cli.keyspace.lineage import PartitionLineage, Phase
 
 
 class AssignedKeys(NamedTuple):
