@@ -14,9 +14,9 @@ from cqrs_cli.errors import UsageError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.fault import record_fault
-from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
+from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keyspace.key_space import find_partition_counts
+from cqrs_cli.keyspace.key_space import KeySpace, visible_key_space
 from cqrs_cli.ownership.complete_events import complete_bounds
 from cqrs_cli.settings.moments import parse_moment
 
@@ -103,22 +103,32 @@ def find_ranges(
     partitioner: Partitioner,
     positions: Mapping[int, int] | None = None,
 ) -> list[LogRange]:
-    """Return the ranges that may hold this key's committed events: the partitions of its segments, or all partitions if
-    the partitioner is none.
+    """Return the ranges that may hold this key's committed events, in order.
 
     With `positions` the ranges end there. Raises `UsageError` for positions outside the log, `ContradictionError` if
     events were deleted.
     """
-    count, topic = readers.partition_count(connection, topics.events), topics.events
-    segments = find_partition_counts(connection, topics, partitioner, count).as_of(positions)
-    key_partition = partition_for(partitioner, key, segments.counts[-1])
-    partitions = (
-        segments.current_partitions if key_partition is None else segments.partitions_of(key_partition)
-    )
+    _, bounds = find_events(connection, topics, partitioner, positions, key)
+    return [LogRange(topics.events, partition, start, end) for partition, (start, end) in bounds.items()]
+
+
+def find_events(
+    connection: Connection,
+    topics: Topics,
+    partitioner: Partitioner,
+    positions: Mapping[int, int] | None = None,
+    key: bytes | None = None,
+) -> tuple[KeySpace, dict[int, tuple[int, int]]]:
+    """Return the key space of an aggregate, and the bounds of its committed events: of all partitions, or of the
+    partitions that may hold the events of `key`, in order.
+
+    `positions` and the errors are as for `find_ranges`.
+    """
+    count = readers.partition_count(connection, topics.events)
+    key_space = visible_key_space(connection, topics, partitioner, count).as_of(positions)
+    partitions = key_space.partitions if key is None else key_space.partitions_with(key)
     bounds = complete_bounds(connection, topics, partitions)
-    if positions is not None:
-        bounds = bounds_until(topic, bounds, positions)
-    return [LogRange(topic, partition, start, end) for partition, (start, end) in bounds.items()]
+    return key_space, bounds if positions is None else bounds_until(topics.events, bounds, positions)
 
 
 def bounds_until(

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
 
 from msgspec.structs import replace as changed
 
@@ -59,11 +58,10 @@ def inherit_before_split(
         KeyHome(assigned_keys.partitioner, assigned_keys.effective_count, assigned_keys.partition),
         assigned_keys.lineage,
     )
-    for number, child in pairwise((*lineage.parent_chain(assigned_keys.partition), assigned_keys.partition)):
+    for number, split in lineage.segments(assigned_keys.partition)[:-1]:
         parent = replace(log, partition=number, key_filter=key_filter)
-        split = lineage.split_creating(child) or _split_as_of_now(parent)
         cache.learn_keys(key_filter)
-        _fold_parent(parent, aggregate, cache, split, window)
+        _fold_parent(parent, aggregate, cache, split or _split_as_of_now(parent), window)
 
 
 def _split_as_of_now(parent: PartitionLog) -> Split:

@@ -26,7 +26,7 @@ from cqrs_cli.kafka.clients import unreachable_error
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
-from cqrs_cli.keyspace.key_space import find_lineage
+from cqrs_cli.keyspace.key_space import read_key_space
 from cqrs_cli.proof.whatif.difference import HistoryDifference
 from cqrs_cli.scans.guarded import guarded
 from cqrs_cli.scans.whatif.task import MAX_EXAMPLES, Label, WhatifPlan, WhatifResult, simulate
@@ -90,9 +90,9 @@ def plan_whatif(
         module,
         settings.root,
         DecisionSettings.of(settings),
+        read_key_space(connection, topics, settings.partitioner, described.partitions),
         since,
         until,
-        lineage=find_lineage(connection, topics, described.partitions),
     )
 
 

@@ -12,7 +12,7 @@ SplitLog = Literal["events", "outcomes"]
 
 
 @dataclass(frozen=True, slots=True)
-class KeyPartitions:
+class KeyHistory:
     """A partition in its partition history. `partition_among(key, count)` is the key's partition among `count`
     partitions.
     """

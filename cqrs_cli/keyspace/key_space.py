@@ -1,115 +1,188 @@
-"""Segments of a key: reads of whole logs of an aggregate whose partitions may have been split.
+"""The key space of an aggregate: the partition of each key, and the logs that hold the records of its keys.
 
-An owner writes no record of a key after it has handed the key over. So the records of a key are in the partitions of
-its segments, in ascending order of their numbers. Readers need not know the splits: a partition that has not split yet
-is the last segment with records.
+An aggregate that was never repartitioned has a fixed key space. It has no partition history, and nothing is read.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import replace as replace_field
+from functools import partial
 from typing import NamedTuple
 
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.clients import REQUEST_TIMEOUT
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.topics.partitioner import KeyHome, Partitioner
+from cqrs_cli.kafka.topics.partitioner import KeyHome, Partitioner, partition_for, target_partition
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keyspace.lineage import PartitionLineage, count_covering
+from cqrs_cli.keyspace.key_history import KeyHistory
+from cqrs_cli.keyspace.lineage import PartitionLineage, Segment, count_covering
 from cqrs_cli.keyspace.lineage_log import HIDDEN_RECORD_TIMEOUT, read_lineage, visible_lineage
+from cqrs_cli.keyspace.records import Split
 
 
 class LogSegment(NamedTuple):
-    """A segment: a range of one partition's log, start ≤ offset < end, for the keys of one partition."""
+    """A range of one partition's log, start ≤ offset < end, for the keys of one partition."""
 
     log: PartitionLog
     start: int
     end: int
 
 
-class PartitionCounts(NamedTuple):
-    """The partition counts of an aggregate, up to the count of its topics: (4, 8), or (4,) without a repartitioning."""
+@dataclass(frozen=True, slots=True)
+class KeySpace:
+    """The key space of an aggregate, by its partition history. Partitions are those of the last count."""
 
-    counts: tuple[int, ...]
+    lineage: PartitionLineage
     partitioner: Partitioner
 
-    @property
-    def were_raised(self) -> bool:
-        """True if the records of a key may be in several partitions."""
-        return len(self.counts) > 1
+    @classmethod
+    def fixed(cls, count: int, partitioner: Partitioner) -> "KeySpace":
+        """Return the key space of an aggregate that was never repartitioned."""
+        return cls(PartitionLineage((count,)), partitioner)
 
     @property
-    def current_partitions(self) -> range:
-        """The partitions to which keys belong by the last count."""
+    def counts(self) -> tuple[int, ...]:
+        """All partition counts, ascending: (4, 8), or (4,) without a repartitioning."""
+        return self.lineage.counts
+
+    @property
+    def was_repartitioned(self) -> bool:
+        """True if the records of a key may be in several partitions."""
+        return self.lineage.was_repartitioned
+
+    @property
+    def partitions(self) -> range:
+        """The partitions to which keys belong."""
         return range(self.counts[-1])
 
-    def partitions_of(self, partition: int) -> tuple[int, ...]:
-        """Return the partitions with records of the keys of partition `partition`, in order: (1, 5) for 5 in (4, 8)."""
-        return PartitionLineage(self.counts).segments(partition)
+    def partition_of(self, key: bytes) -> int | None:
+        """Return the partition of a key; None if the partitioner is none: it may be any partition."""
+        return partition_for(self.partitioner, key, self.counts[-1])
 
-    def as_of(self, positions: Mapping[int, int] | None) -> "PartitionCounts":
-        """Return the counts at the time of these positions, by partition. Partitions added later had no records."""
+    def target_of(self, key: bytes) -> int:
+        """Return the partition to send a key to: `partition_of`, or the partition of Java's default."""
+        return target_partition(self.partitioner, key, self.counts[-1])
+
+    def deferred_partition(self, partition: int) -> int:
+        """Return the partition of the deferred topic that holds the deferred commands of a partition's keys."""
+        return self.lineage.deferred_partition(partition)
+
+    def holds_deferred(self, partition: int, key: bytes) -> bool:
+        """True if an entry of a key's deferred command in this partition counts. After a repartitioning the entry may
+        be in the parent's partition, too.
+        """
+        return not self.was_repartitioned or self.deferred_partition(self.target_of(key)) == partition
+
+    def partitions_with(self, key: bytes) -> Sequence[int]:
+        """Return the partitions that may hold records of a key, in order; all if the partitioner is none."""
+        partition = self.partition_of(key)
+        return self.partitions if partition is None else self.partitions_of(partition)
+
+    def key_filter(self, partition: int) -> KeyHome:
+        """Return the filter for the keys that a partition has now. A pending child has its future keys."""
+        return KeyHome(self.partitioner, self.lineage.effective_count(partition), partition)
+
+    def inherited_keys(self, partition: int) -> KeyHome:
+        """Return the filter for the keys that a partition had at first, which it got from its parents."""
+        return KeyHome(self.partitioner, self.lineage.initial_count(partition), partition)
+
+    def inherited_splits(self, partition: int) -> tuple[Split, ...]:
+        """Return the splits that end the inherited segments of a partition, the oldest first; empty before its parent's
+        split.
+        """
+        return self.lineage.inherited_splits(partition)
+
+    def history_of(self, partition: int) -> KeyHistory | None:
+        """Return the history of a partition's keys; None if the aggregate was never repartitioned."""
+        if not self.was_repartitioned:
+            return None
+        return KeyHistory(self.lineage, partition, partial(target_partition, self.partitioner))
+
+    def segments(self, partition: int) -> tuple[Segment, ...]:
+        """Return the parts of the logs that hold all records of the partition's keys, in order."""
+        return self.lineage.segments(partition)
+
+    def partitions_of(self, partition: int) -> tuple[int, ...]:
+        """Return the partitions with records of the keys of a partition, in order: (1, 5) for 5 if 4 became 8."""
+        return tuple(segment.partition for segment in self.segments(partition))
+
+    def is_ready(self, partition: int, positions: Mapping[int, int]) -> bool:
+        """True if a reader at these positions, by partition, may begin to read the events of a partition: it has read
+        all earlier events of the partition's keys.
+        """
+        return self.lineage.is_ready(partition, positions)
+
+    def as_of(self, positions: Mapping[int, int] | None) -> "KeySpace":
+        """Return the key space at the time of these positions, by partition. Partitions added later had no records."""
         if positions is None or len(positions) not in self.counts:
             return self
-        return self._replace(counts=self.counts[: self.counts.index(len(positions)) + 1])
+        return replace_field(self, lineage=self.lineage.up_to_count(len(positions)))
 
-    def segments(self, log: PartitionLog, bounds: Mapping[int, tuple[int, int]]) -> Iterator[LogSegment]:
-        """Yield the segments to read, in order, for the keys of the log's partition.
-
-        `bounds`: (start, end) by partition.
-        """
-        own_partition = log.partition
-        if not self.were_raised:
-            yield LogSegment(log, *bounds[own_partition])
+    def log_segments(self, log: PartitionLog, bounds: Mapping[int, tuple[int, int]]) -> Iterator[LogSegment]:
+        """Yield the segments of the events of the log's partition, in order. `bounds`: (start, end) by partition."""
+        if not self.was_repartitioned:
+            yield LogSegment(log, *bounds[log.partition])
             return
-        key_filter = KeyHome(self.partitioner, self.counts[-1], own_partition)
-        for partition in self.partitions_of(own_partition):
-            yield LogSegment(replace(log, partition=partition, key_filter=key_filter), *bounds[partition])
-
-    def size(self, log: PartitionLog, bounds: Mapping[int, tuple[int, int]]) -> int:
-        """Return the number of offsets in all segments together."""
-        return sum(segment.end - segment.start for segment in self.segments(log, bounds))
+        key_filter = KeyHome(self.partitioner, self.counts[-1], log.partition)
+        for partition, split in self.segments(log.partition):
+            start, end = bounds[partition]
+            end = end if split is None else max(start, min(end, split.events))
+            yield LogSegment(replace_field(log, partition=partition, key_filter=key_filter), start, end)
 
 
-def find_partition_counts(
+def visible_key_space(
     connection: Cluster,
     topics: Topics,
     partitioner: Partitioner,
     count: int,
     timeout: float = HIDDEN_RECORD_TIMEOUT,
-) -> PartitionCounts:
-    """Return the partition counts of an aggregate with `count` partitions now.
+) -> KeySpace:
+    """Return the key space of an aggregate with `count` partitions now. A split in an open transaction is ignored,
+    because a reader of whole logs does not need it.
 
-    Reads no log if the aggregate was never repartitioned. Splits in an open transaction are ignored. But if the visible
-    partition history lacks `count`, hidden records are awaited for `timeout` seconds. Raises `ConfigurationError` if
-    the partition history does not contain `count`.
+    If the visible partition history lacks `count`, hidden records are awaited for `timeout` seconds. Raises
+    `ConfigurationError` if the partition history does not contain `count`.
     """
     if not readers.exists(connection, topics.lineage):
-        return PartitionCounts((count,), partitioner)
+        return KeySpace.fixed(count, partitioner)
     lineage = visible_lineage(connection, topics, count)
     if count not in lineage.counts:
-        lineage = _whole_lineage(connection, topics, count, timeout)
-    return PartitionCounts(lineage.up_to_count(count).counts, partitioner)
+        return read_key_space(connection, topics, partitioner, count, timeout)
+    return KeySpace(lineage.up_to_count(count), partitioner)
 
 
-def find_lineage(
-    connection: Cluster, topics: Topics, count: int, timeout: float = HIDDEN_RECORD_TIMEOUT
-) -> PartitionLineage | None:
-    """Return the partition history of an aggregate up to `count`, the partition count of its topics; None if there is
-    no such log. Hidden splits in an open transaction are awaited for `timeout` seconds.
-
-    Raises the errors of `find_partition_counts`.
+def read_key_space(
+    connection: Cluster,
+    topics: Topics,
+    partitioner: Partitioner,
+    count: int,
+    timeout: float = HIDDEN_RECORD_TIMEOUT,
+) -> KeySpace:
+    """Return the key space of an aggregate with `count` partitions now, with every split: splits in an open transaction
+    are awaited for `timeout` seconds. Raises `ConfigurationError` if the partition history does not contain `count`.
     """
-    if not readers.exists(connection, topics.lineage):
-        return None
-    return _whole_lineage(connection, topics, count, timeout).up_to_count(count)
-
-
-def _whole_lineage(connection: Cluster, topics: Topics, count: int, timeout: float) -> PartitionLineage:
-    lineage = read_lineage(connection, topics, count, timeout)
+    lineage = requested_key_space(connection, topics, partitioner, count, timeout).lineage
     if count not in lineage.counts:
         raise unknown_count_error(topics, count, lineage)
-    return lineage
+    return KeySpace(lineage.up_to_count(count), partitioner)
+
+
+def requested_key_space(
+    connection: Cluster,
+    topics: Topics,
+    partitioner: Partitioner,
+    count: int,
+    timeout: float = REQUEST_TIMEOUT,
+) -> KeySpace:
+    """Return the key space by the last requested count, also while the topics are being extended.
+
+    `count`: the number of partitions if there is no request. Hidden records are awaited for `timeout` seconds.
+    """
+    if not readers.exists(connection, topics.lineage):
+        return KeySpace.fixed(count, partitioner)
+    return KeySpace(read_lineage(connection, topics, count, timeout), partitioner)
 
 
 def unknown_count_error(topics: Topics, count: int, lineage: PartitionLineage) -> ConfigurationError:

@@ -13,7 +13,7 @@ to a child of that partition, which has a higher number.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from cqrs_cli.keyspace.records import Begun, Grow, LineageRecord, Split
 
@@ -29,6 +29,13 @@ Phase = Literal["wait", "adopt", "settle", "decide"]
 Stage = Literal["grows", "waits", "adopts", "settles", "split", "begun"]
 
 _STAGES: dict[Phase, Stage] = {"wait": "waits", "adopt": "adopts", "settle": "settles"}
+
+
+class Segment(NamedTuple):
+    """A part of one partition's logs: up to the offsets of a split, or to their ends if `split` is None."""
+
+    partition: int
+    split: Split | None = None
 
 
 class LineageError(ValueError):
@@ -117,11 +124,6 @@ class PartitionLineage:
         """Return the partitions to which this partition has handed over keys."""
         return [child for split in self.splits_of(partition) for child in split.target_partitions]
 
-    def parent_chain(self, partition: int) -> tuple[int, ...]:
-        """Return the partitions whose logs hold earlier events of this partition's keys, the oldest first."""
-        parent = self.parent(partition)
-        return () if parent is None else (*self.parent_chain(parent), parent)
-
     def split_creating(self, partition: int) -> Split | None:
         """Return the split that created a partition; None for an original partition, and before the split."""
         return next((split for split in self.splits if partition in split.target_partitions), None)
@@ -131,12 +133,12 @@ class PartitionLineage:
         return partition < self.counts[0] or partition in self.activated
 
     def inherited_splits(self, partition: int) -> tuple[Split, ...]:
-        """Return the splits that a partition inherits from, the oldest first.
-
-        Each split names a parent, and the ends of the inherited part of the parent's logs.
+        """Return the splits that end the inherited segments of a partition, the oldest first; empty before its parent's
+        split.
         """
-        split = self.split_creating(partition)
-        return () if split is None else (*self.inherited_splits(split.partition), split)
+        if self.split_creating(partition) is None:
+            return ()
+        return tuple(segment.split for segment in self.segments(partition) if segment.split is not None)
 
     def next_count(self, partition: int, topic_partitions: int) -> int | None:
         """Return the count to which a partition splits next; None if no split is due, or a topic is not extended yet.
@@ -182,13 +184,21 @@ class PartitionLineage:
             if self.phase(partition, topic_partitions) != "decide"
         ]
 
-    def segments(self, key_partition: int) -> tuple[int, ...]:
-        """Return the partitions whose logs hold the events of a key, in order.
+    def segments(self, partition: int) -> tuple[Segment, ...]:
+        """Return the parts of the logs that hold all records of a partition's keys, in order.
 
-        `key_partition` is the key's partition among the last count. The splits do not matter: if a partition has not
-        split yet, its children hold no event; after the split it writes no event of a key that it handed over.
+        The records are in its parents' logs up to the splits, and then in its own log. A reader of finished logs that
+        does not know a split may read the parent's whole log: after the split its owner writes no record of a key that
+        it handed over, and before the split the child has no record.
         """
-        return tuple(sorted({key_partition % count for count in self.counts}))
+        parent = self.parent(partition)
+        if parent is None:
+            return (Segment(partition),)
+        return (
+            *self.segments(parent)[:-1],
+            Segment(parent, self.split_creating(partition)),
+            Segment(partition),
+        )
 
     def up_to_count(self, count: int) -> "PartitionLineage":
         """Return the history without the counts above `count`. If the topics have `count` partitions, no partition has
@@ -204,9 +214,13 @@ class PartitionLineage:
         `key_partition` is the key's partition among the last count. A child holds the deferred commands from its
         `Begun` on. From then on, the entries in its parent's partition do not count.
         """
-        return [segment for segment in self.segments(key_partition) if self.is_activated(segment)][-1]
+        return [
+            segment.partition
+            for segment in self.segments(key_partition)
+            if self.is_activated(segment.partition)
+        ][-1]
 
-    def may_read(self, partition: int, positions: Mapping[int, int]) -> bool:
+    def is_ready(self, partition: int, positions: Mapping[int, int]) -> bool:
         """True if a reader may begin to read events of this partition: it has read all parents up to their splits.
 
         `positions` maps each partition to the offset of the next event to read. This rule keeps a key's events in
@@ -218,7 +232,7 @@ class PartitionLineage:
         if split is None:
             return False  # the parent has not split, so the partition has no event
         position = positions.get(parent, 0)
-        return position >= split.events and (position > 0 or self.may_read(parent, positions))
+        return position >= split.events and (position > 0 or self.is_ready(parent, positions))
 
     def forward_target(self, partition: int, partition_among: PartitionAmong) -> int | None:
         """Return the child to which this partition handed over a key; None if it still owns the key, or never did.

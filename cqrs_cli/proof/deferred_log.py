@@ -93,20 +93,20 @@ class DeferredLog:
         After it, no entry may have a key that the split handed over. Before it, no entry may belong to a command after
         the split.
         """
-        key_partitions = self._scope.key_partitions
-        if key_partitions is None:
+        key_history = self._scope.key_history
+        if key_history is None:
             return
         outcome = find_outcome(self._outcomes, position) if entry is None else None
         subject = entry.subject if entry is not None else None if outcome is None else outcome.subject
         if (
             subject is not None
-            and (split := key_partitions.split_that_moved(subject.encode(), offset)) is not None
+            and (split := key_history.split_that_moved(subject.encode(), offset)) is not None
         ):
             problem = f"is of {subject!r}, which was given away at {split.deferred}, by the split at command"
             self._unstored_findings.add_violation("deferred", offset, f"{problem} {split.commands}")
         if (
             isinstance(position, int)
-            and (split := key_partitions.split_before_command(position, offset)) is not None
+            and (split := key_history.split_before_command(position, offset)) is not None
         ):
             problem = (
                 f"is of command {position}, and the split at command {split.commands} is at {split.deferred}"

@@ -71,11 +71,11 @@ class Events:
             self._open_events = None
 
     def _partition_of(self, key: bytes, offset: int) -> int | None:
-        key_partitions = self._scope.key_partitions
+        key_history = self._scope.key_history
         return (
             self._scope.partition_of(key)
-            if key_partitions is None
-            else key_partitions.partition_at_event(key, offset)
+            if key_history is None
+            else key_history.partition_at_event(key, offset)
         )
 
     def _problems(
@@ -86,8 +86,8 @@ class Events:
             yield f"is of a command on partition {partition}"
         elif (key_partition := self._partition_of(key, record.offset)) not in (None, scope.partition):
             yield f"is of {event.subject!r}, whose partition is {key_partition}"
-        if scope.key_partitions is not None and (
-            split := scope.key_partitions.split_between("events", command_offset, record.offset)
+        if scope.key_history is not None and (
+            split := scope.key_history.split_between("events", command_offset, record.offset)
         ):
             yield f"is of command {command_offset}, and the split at command {split.commands} is at {split.events}"
         if event.eventindex != index:

@@ -92,13 +92,13 @@ def _check_partition(
     """Check that the key's partition decided the command, by the partition count at that offset. A command that arrived
     after the split must have been forwarded to the target partition.
     """
-    key_partition, key_partitions = scope.partition_at_command(key, record.offset), scope.key_partitions
+    key_partition, key_history = scope.partition_at_command(key, record.offset), scope.key_history
     if key_partition is None:
         return
     target = (
         None
-        if key_partitions is None or key_partition == scope.partition
-        else key_partitions.forward_target(key, record.offset)
+        if key_history is None or key_partition == scope.partition
+        else key_history.forward_target(key, record.offset)
     )
     if target is None:
         if (outcome.reason == "WRONG_PARTITION") != (

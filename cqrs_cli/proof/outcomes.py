@@ -105,11 +105,11 @@ class Outcomes:
             yield f"is due at {data.due!r}, which is not a time"
         if data.reason == "MOVED" and data.due != outcome.time:
             yield f"is MOVED, and due at {data.due!r} instead of its own time"
-        if (key_partitions := self._scope.key_partitions) is None:
+        if (key_history := self._scope.key_history) is None:
             return
-        if not key_partitions.is_activated:
+        if not key_history.is_activated:
             yield "is of a partition that has not begun: its lineage has no record of that"
-        if (split := key_partitions.split_between("outcomes", data.offset, record.offset)) is not None:
+        if (split := key_history.split_between("outcomes", data.offset, record.offset)) is not None:
             yield f"is of command {data.offset}, and the split at command {split.commands} is at {split.outcomes}"
 
 

@@ -235,7 +235,7 @@ class PartitionVerification:
         Call it only if no owner was deciding. A pending child partition is skipped, because it imports its deferred
         commands before it is activated.
         """
-        has_begun = self._scope.key_partitions is None or self._scope.key_partitions.is_activated
+        has_begun = self._scope.key_history is None or self._scope.key_history.is_activated
         if self._rules is not None and has_begun:
             self._rules.deferrals.compare_entries(self.deferred.entries, commands)
 
@@ -271,7 +271,7 @@ class PartitionVerification:
 def _beyond(scope: Scope) -> Iterator[Violation]:
     """Yield the offsets of the partition's splits that its logs do not reach."""
     kinds: tuple[LogName, ...] = ("commands", "events", "outcomes", "deferred")
-    for split in () if scope.key_partitions is None else scope.key_partitions.splits:
+    for split in () if scope.key_history is None else scope.key_history.splits:
         for kind in kinds:
             offset, end = getattr(split, kind), scope.ends.get(kind, LIMIT)
             if offset > end:

@@ -48,7 +48,7 @@ class Rules:
         self.events_complete = not scope.starts["events"]
         self.forwarded = (
             None
-            if scope.key_partitions is None
+            if scope.key_history is None
             else ForwardedCommands(report.forwarded_to, report.received_from)
         )
         if earlier is not None:

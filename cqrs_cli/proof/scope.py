@@ -9,7 +9,7 @@ from cqrs_cli.core.messages.event import EventEnvelope
 from cqrs_cli.core.messages.json import read_members
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
-from cqrs_cli.keyspace.key_history import KeyPartitions
+from cqrs_cli.keyspace.key_history import KeyHistory
 from cqrs_cli.proof.documents import MaskDocument
 from cqrs_cli.proof.findings import LogName
 from cqrs_cli.proof.fingerprints import FitsCommand, fits_whole
@@ -63,7 +63,7 @@ class Scope:
     #: Raises an error with the reason if an event cannot be read.
     decode_event: Callable[[EventEnvelope], object] = check_shape
     max_earliness: int = CLOCK_TOLERANCE  # by how much a deferred command may be early, ms
-    key_partitions: KeyPartitions | None = None  # after a repartitioning
+    key_history: KeyHistory | None = None  # after a repartitioning
     ends: Mapping[LogName, int] = field(default_factory=dict)  # end offset of each log, if known
     for_child: bool = False  # verifies a parent for its child partition
     has_fingerprint: FitsCommand = fits_whole  # True if a fingerprint may be of a command
@@ -73,8 +73,8 @@ class Scope:
         """Return the partition of a key when a command was decided; None: any partition."""
         return (
             self.partition_of(key)
-            if self.key_partitions is None
-            else self.key_partitions.partition_at_command(key, command_offset)
+            if self.key_history is None
+            else self.key_history.partition_at_command(key, command_offset)
         )
 
     @property

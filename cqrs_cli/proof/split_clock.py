@@ -15,7 +15,7 @@ class SplitClock:
 
     def __init__(self, scope: Scope, findings: Findings, start: int, inherited: int) -> None:
         """`inherited`: the clock that the partition got from its parents."""
-        splits = () if scope.key_partitions is None else scope.key_partitions.splits
+        splits = () if scope.key_history is None else scope.key_history.splits
         self._splits = [split for split in splits if split.outcomes >= start]
         self._knows_all = start == 0 and scope.loss is None
         self._findings, self._clock = findings, inherited

@@ -54,7 +54,7 @@ def growth_work(
         if (count := lineage.active_count(partition)) is not None
     }
     current_owner = [
-        max(partition for partition in lineage.segments(target) if partition in count_by_partition)
+        max(number for number, _ in lineage.segments(target) if number in count_by_partition)
         for target in range(last)
     ]
 
@@ -80,5 +80,5 @@ def growth_work(
     )
     return GrowthWork(
         moving,
-        sum(sizes.get(partition, 0) for target in range(last) for partition in lineage.segments(target)),
+        sum(sizes.get(number, 0) for target in range(last) for number, _ in lineage.segments(target)),
     )

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from inspect import signature
 from pathlib import Path
 
@@ -58,28 +59,25 @@ def test_partition_counts_need_no_split(harness: TopicHarness) -> None:
     """A reader of whole logs needs no hidden split. A request that is hidden after the split needs to be read."""
     repartition_topics(harness, 4)
     with open_split_transaction(harness):
-        assert key_space.find_partition_counts(harness.connection, harness.topics, "murmur2", 4).counts == (
-            2,
-            4,
-        )
+        visible = key_space.visible_key_space(harness.connection, harness.topics, "murmur2", 4)
+        assert visible.counts == (2, 4)
         with pytest.raises(HiddenLineageError):
-            key_space.find_partition_counts(harness.connection, harness.topics, "murmur2", 8, timeout=0.1)
+            key_space.visible_key_space(harness.connection, harness.topics, "murmur2", 8, timeout=0.1)
 
 
 def test_readers_wait_for_hidden_splits(harness: TopicHarness) -> None:
     """The timeout equals the timeout of `repartition`."""
-    functions = (key_space.find_partition_counts, key_space.find_lineage)
+    functions = (key_space.visible_key_space, key_space.read_key_space)
     assert {signature(function).parameters["timeout"].default for function in functions} == {
         HIDDEN_RECORD_TIMEOUT
     }
     repartition_topics(harness, 4)
+    read = partial(key_space.read_key_space, harness.connection, harness.topics, "murmur2", 4)
     lineages = []
-    reader = threading.Thread(
-        target=lambda: lineages.append(key_space.find_lineage(harness.connection, harness.topics, 4))
-    )
+    reader = threading.Thread(target=lambda: lineages.append(read().lineage))
     with open_split_transaction(harness):
         with pytest.raises(HiddenLineageError):
-            key_space.find_lineage(harness.connection, harness.topics, 4, timeout=0.1)
+            read(timeout=0.1)
         reader.start()
     reader.join(60)
     assert lineages == [current_lineage(harness)] and len(current_lineage(harness).splits) == 1

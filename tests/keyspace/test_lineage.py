@@ -59,21 +59,21 @@ def test_foreign_partitions_forward_nothing(lineage: PartitionLineage, key_hash:
 
 @given(lineages(), HASHES)
 def test_segments_have_every_deciding_partition(lineage: PartitionLineage, key_hash: int) -> None:
-    segments = lineage.segments(key_hash % lineage.counts[-1])
+    segments = [partition for partition, _ in lineage.segments(key_hash % lineage.counts[-1])]
     assert (
         set(deciding_partitions(lineage, key_hash))
         <= set(segments)
         == {key_hash % count for count in lineage.counts}
     )
-    assert list(segments) == sorted(segments)
+    assert segments == sorted(segments)
 
 
 @given(lineages(), HASHES)
 def test_inherited_splits_are_earlier_segments(lineage: PartitionLineage, key_hash: int) -> None:
     (current,) = deciding_partitions(lineage, key_hash)
     inherited = [split.partition for split in lineage.inherited_splits(current)]
-    segments = lineage.segments(key_hash % lineage.counts[-1])
-    assert (*inherited, current) == segments[: len(inherited) + 1]
+    segments = [partition for partition, _ in lineage.segments(key_hash % lineage.counts[-1])]
+    assert [*inherited, current] == segments[: len(inherited) + 1]
     assert inherited == [lineage.parent(target) for target in [*inherited[1:], current]][: len(inherited)]
 
 
@@ -85,19 +85,19 @@ def test_readers_read_parents_first(lineage: PartitionLineage, data: st.DataObje
     positions = {number: data.draw(st.integers(0, 3)) for number in range(lineage.counts[-1])}
     for partition in positions:
         if (
-            lineage_with_events.may_read(partition, positions)
+            lineage_with_events.is_ready(partition, positions)
             and lineage_with_events.parent(partition) is not None
         ):
             creating_split = lineage_with_events.split_creating(partition)
             assert creating_split is not None and positions[creating_split.partition] >= creating_split.events
             if positions[creating_split.partition] == 0:
-                assert lineage_with_events.may_read(creating_split.partition, positions)
+                assert lineage_with_events.is_ready(creating_split.partition, positions)
 
 
 def test_reader_starts_after_the_split() -> None:
     lineage = PartitionLineage((1, 2), (Split(0, 1, 2, 9, 5, 9, 0, 0),))
-    assert [lineage.may_read(1, {0: position}) for position in (0, 4, 5, 6)] == [False, False, True, True]
-    assert lineage.may_read(0, {}) and not PartitionLineage((1, 2)).may_read(1, {0: 99})
+    assert [lineage.is_ready(1, {0: position}) for position in (0, 4, 5, 6)] == [False, False, True, True]
+    assert lineage.is_ready(0, {}) and not PartitionLineage((1, 2)).is_ready(1, {0: 99})
 
 
 @given(lineages(), HASHES)

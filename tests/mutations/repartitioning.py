@@ -198,7 +198,7 @@ REPARTITIONING = [
     Mutation(
         "a child's shard is built to the present instead of an earlier split",
         "cqrs_cli/deciding/inherit.py",
-        (("lineage.split_creating(child) or _split_as_of_now(parent)", "_split_as_of_now(parent)"),),
+        (("split or _split_as_of_now(parent)", "_split_as_of_now(parent)"),),
         "tests/deciding/rebuild/test_grown.py::test_second_repartitioning_uses_prepared_shards",
     ),
     Mutation(

@@ -15,6 +15,7 @@ from cqrs_cli.kafka.admin.topics import Admin, find_topics
 from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail
 from cqrs_cli.kafka.topics.checks import aggregate_topics
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
+from cqrs_cli.keyspace.key_space import KeySpace
 from cqrs_cli.scans.replay.task import ReplayPlan, total_part
 from cqrs_cli.scans.whatif.task import WhatifResult, simulate
 from cqrs_cli.spark.offset_ranges import OffsetRange
@@ -76,7 +77,14 @@ def test_rows_have_their_data(bank_with_account: Bank) -> None:
 def test_replay_folds_payloads(bank_with_account: Bank) -> None:
     harness = bank_with_account.harness
     bounds = {0: (0, harness.stable_end("events"))}
-    plan = ReplayPlan(harness.connection, harness.topics, "aggregates", harness.settings.root, bounds)
+    plan = ReplayPlan(
+        harness.connection,
+        harness.topics,
+        "aggregates",
+        harness.settings.root,
+        bounds,
+        KeySpace.fixed(1, "murmur2"),
+    )
     result = total_part(plan, 0)
     assert result.error is None and result.total.aggregates == 1
     bank_with_account.store.alter(reference(bank_with_account), bank_with_account.folder)

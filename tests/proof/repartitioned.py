@@ -22,7 +22,7 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.deciding.inherit import inherited_entry
-from cqrs_cli.keyspace.key_history import KeyPartitions
+from cqrs_cli.keyspace.key_history import KeyHistory
 from cqrs_cli.keyspace.lineage import PartitionLineage
 from cqrs_cli.keyspace.records import Begun, Grow, LineageRecord, Split
 from cqrs_cli.proof.findings import LogName, Report
@@ -104,13 +104,13 @@ class RepartitionedHistory:
             if splits := self.lineage.inherited_splits(partition):
                 inherited = ParentResults()
                 for split in splits:
-                    parent = self._scope(split.partition, key_partitions=None, for_child=True)
+                    parent = self._scope(split.partition, key_history=None, for_child=True)
                     traces = _scratch(stack, folder / str(split.partition), store)
                     read = partial(self._records_for_target, split, partition)
                     inherited = verify_parent(split, parent, traces, inherited, read)
-            key_partitions = KeyPartitions(self.lineage, partition, partition_among)
+            key_history = KeyHistory(self.lineage, partition, partition_among)
             proof = PartitionVerification(
-                self._scope(partition, key_partitions=key_partitions),
+                self._scope(partition, key_history=key_history),
                 _scratch(stack, folder / "own", store),
                 None,
                 inherited,
@@ -160,17 +160,17 @@ class RepartitionedHistory:
         return Scope("tally", TOPIC, partition, starts, WINDOW, decode_event=read, ends=ends, **options)
 
     def _context(self, partition: int) -> BatchContext:
-        key_partitions = KeyPartitions(self.lineage, partition, partition_among)
+        key_history = KeyHistory(self.lineage, partition, partition_among)
         at = self._end("commands", partition)
         return BatchContext(
             partition,
             self._states.get,
             lambda *key: self._remembered(partition, key),
             lambda: 0,
-            lambda key: key_partitions.partition_at_command(key, at),
+            lambda key: key_history.partition_at_command(key, at),
             TOPIC,
             WINDOW,
-            forward_target_of=lambda key: key_partitions.forward_target(key, at),
+            forward_target_of=lambda key: key_history.forward_target(key, at),
         )
 
     def _remembered(self, partition: int, key: tuple[str, str]) -> DedupEntry | None:

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from cqrs_cli.core.deferral.deferrals import DeferralLimits, Deferrals
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.keyspace.key_history import KeyPartitions
+from cqrs_cli.keyspace.key_history import KeyHistory
 from cqrs_cli.keyspace.lineage import PartitionLineage
 from cqrs_cli.keyspace.records import Split
 from cqrs_cli.proof.findings import Findings, LogName
@@ -247,9 +247,7 @@ def test_deleted_outcomes_may_be_later(clock: int, count: int) -> None:
     """If only the last outcomes remain, a clock before theirs is a violation."""
     lineage, findings = PartitionLineage((1, 2), (Split(0, 1, 2, 9, 9, 9, 0, clock),)), Findings()
     starts: dict[LogName, int] = {"outcomes": 8}
-    scope = Scope(
-        "tally", "t.commands", 0, starts, 1000, key_partitions=KeyPartitions(lineage, 0, lambda *_: 0)
-    )
+    scope = Scope("tally", "t.commands", 0, starts, 1000, key_history=KeyHistory(lineage, 0, lambda *_: 0))
     split_clock = SplitClock(scope, findings, 8, 0)
     for offset, timestamp in ((8, 3), (9, 5)):
         split_clock.add_outcome(Record(offset, timestamp, None, None))

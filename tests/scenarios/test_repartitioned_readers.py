@@ -68,7 +68,7 @@ def test_history_includes_parent_partitions(repartitioned: TopicHarness) -> None
 def test_export_has_each_event_once(repartitioned: TopicHarness) -> None:
     plan = plan_export(repartitioned.connection, repartitioned.topics, "aggregates", ROOT)
     versions: dict[str, list[int]] = {}
-    for partition in plan.chains.current_partitions:
+    for partition in plan.key_space.partitions:
         for batch in exported_rows(plan, partition, "jsonl"):
             for line in batch.column(0).to_pylist():
                 event = json.loads(line)

@@ -60,7 +60,7 @@ def event_history(harness: TopicHarness, subject: str) -> list[tuple[int, str]]:
     """Return version and command of an aggregate's events, along the partitions of its key."""
     history = current_lineage(harness)
     versions = []
-    for partition in history.segments(target_partition("murmur2", subject.encode(), history.counts[-1])):
+    for partition, _ in history.segments(target_partition("murmur2", subject.encode(), history.counts[-1])):
         events = [read_event(record.value) for record in harness.records("events", partition)]
         versions += [
             (event.aggregateversion, event.causationid or "") for event in events if event.subject == subject

@@ -116,7 +116,7 @@ def final_outcomes(bank: TopicHarness) -> dict[str, list[OutcomeEnvelope]]:
     history, outcomes_by_subject = current_lineage(bank), dict[str, list[OutcomeEnvelope]]()
     outcomes = [bank.outcomes(number) for number in range(bank.partitions)]
     for key_partition in range(history.counts[-1]):
-        for partition in history.segments(key_partition):
+        for partition, _ in history.segments(key_partition):
             for outcome in outcomes[partition]:
                 subject = outcome.subject or ""
                 final = outcome.data.status not in ("deferred", "duplicate")

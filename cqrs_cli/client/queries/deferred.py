@@ -13,9 +13,9 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.topics.partitioner import Partitioner, target_partition
+from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keyspace.lineage_log import read_lineage
+from cqrs_cli.keyspace.key_space import requested_key_space
 
 
 def deferred_commands(
@@ -26,27 +26,15 @@ def deferred_commands(
     """
     selected: list[Deferral] = []
     count = readers.partition_count(connection, topics.deferred)
-    current_partition = _current_partition(connection, topics, partitioner, count)
+    key_space = requested_key_space(connection, topics, partitioner, count)
     for partition in range(count):
         log = PartitionLog(connection, topics, partition)
-        entries = deferred_entries(log, is_selected)
         selected += [
-            entry for entry in entries if current_partition is None or current_partition(entry) == partition
+            entry
+            for entry in deferred_entries(log, is_selected)
+            if key_space.holds_deferred(partition, entry.subject.encode())
         ]
     return sorted(selected, key=lambda entry: (entry.due, entry.subject, entry.id))
-
-
-def _current_partition(
-    connection: Connection, topics: Topics, partitioner: Partitioner, count: int
-) -> Callable[[Deferral], int] | None:
-    """Return a function from a deferred command to its current partition; None if partitions were never added."""
-    if not readers.exists(connection, topics.lineage):
-        return None
-    lineage = read_lineage(connection, topics, count)
-    last_count = lineage.counts[-1]
-    return lambda entry: lineage.deferred_partition(
-        target_partition(partitioner, entry.subject.encode(), last_count)
-    )
 
 
 def deferred_entries(log: PartitionLog, is_selected: Callable[[Deferral], bool]) -> list[Deferral]:

@@ -32,10 +32,8 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.checks import aggregate_topics, missing_topics
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
-from cqrs_cli.kafka.topics.partitioner import target_partition
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
-from cqrs_cli.keyspace.key_space import find_lineage
-from cqrs_cli.keyspace.lineage import PartitionLineage
+from cqrs_cli.keyspace.key_space import read_key_space
 from cqrs_cli.ownership.complete_events import complete_bounds
 
 #: Timeout in seconds for reading the owners' position. The position is optional, because an ACL may hide the group.
@@ -69,15 +67,13 @@ class Simulation:
         """
         self.topics = _describe_topics(connection, topics)
         count = self.topics.partitions
-        lineage = find_lineage(connection, topics, count) or PartitionLineage((count,))
+        key_space = read_key_space(connection, topics, settings.partitioner, count)
         self._payloads: dict[PayloadReference, bytes] = {}  # payloads of the commands so far
-        self._settings = settings
+        self._settings, self._key_space = settings, key_space
         subjects: dict[int, set[bytes]] = {}
         for command in commands:
             key = command.subject.encode()
-            subjects.setdefault(
-                target_partition(settings.partitioner, key, self.topics.partitions), set()
-            ).add(key)
+            subjects.setdefault(key_space.target_of(key), set()).add(key)
         self._annotations = personal_members(aggregate)
         self._codec = decrypting_codec(connection, topics, self._annotations)
         self._keys: dict[str, DataKey] = {}  # data keys for the simulated events, by id
@@ -88,13 +84,13 @@ class Simulation:
             self._next_offsets[partition] = log.bounds("commands")[1]
             states: dict[str, VersionedState] = {}
             decisions: dict[tuple[str, str], DedupEntry] = {}
-            for segment in lineage.segments(partition):
+            for segment in key_space.partitions_of(partition):
                 segment_log = replace(log, partition=segment)
                 states = current_states(segment_log, aggregate, keys, states)
                 decisions |= (
                     recent_decisions(segment_log, keys, _now() - settings.window) if ids_may_repeat else {}
                 )
-            deferred_log = replace(log, partition=lineage.deferred_partition(partition))
+            deferred_log = replace(log, partition=key_space.deferred_partition(partition))
             deferred = _deferred_of_keys(deferred_log, keys) if ids_may_repeat else []
             self._batches[partition] = Batch(aggregate, self._context(partition, states, decisions, deferred))
         self._codec.check_no_lost_keys()
@@ -104,7 +100,7 @@ class Simulation:
     def decide(self, command: ReadyCommand) -> SimulatedOutcome:
         """Return the outcome that the command would have now; raise `CqrsError` if it cannot be decided here."""
         key = command.subject.encode()
-        partition = target_partition(self._settings.partitioner, key, self.topics.partitions)
+        partition = self._key_space.target_of(key)
         value, payloads = self._codec.replace_large_data(self.topics.topics.commands, command.value)
         self._payloads.update(payloads)
         record = Record(self._next_offsets[partition], _now(), key, value, list(HEADERS))

@@ -55,4 +55,4 @@ class FollowedLineage:
 
         All earlier events of the partition's keys are before the positions in the parent partitions.
         """
-        return self._lineage is None or self._lineage.may_read(partition, positions)
+        return self._lineage is None or self._lineage.is_ready(partition, positions)

@@ -25,7 +25,7 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keyspace.key_space import PartitionCounts, find_partition_counts
+from cqrs_cli.keyspace.key_space import KeySpace, visible_key_space
 from cqrs_cli.proof.documents import MaskDocument, document_mask
 from cqrs_cli.proof.reactions import (
     ReactedRange,
@@ -57,7 +57,7 @@ def verify_process(
         raise UsageError(
             f"process {loaded.name} has not started: there is nothing to verify", "start it: cqrs run"
         )
-    commands, segments = _commands_topics(connection, settings)
+    commands, key_spaces = _commands_topics(connection, settings)
     aggregates = {name: registry.load(name, settings.aggregates, settings.root) for name in commands}
     masks = {
         commands[name].topic: document_mask(state)
@@ -79,7 +79,7 @@ def verify_process(
         reacted = _reacted_range(state, later)
         report(f"reading {source.topic} partition {source.partition}")
         events = _subscribed_events(
-            connection, loaded, composer, segments, masks, state, later.end, findings.add_violation
+            connection, loaded, composer, key_spaces, masks, state, later.end, findings.add_violation
         )
         topic_partition = f"{source.topic}:{source.partition}"
         if reacted.processed_upper > later.end:
@@ -118,9 +118,9 @@ def _reacted_range(before: SubscriptionState, after: SubscriptionState) -> React
 
 def _commands_topics(
     connection: Connection, settings: "Settings"
-) -> tuple[dict[str, CommandsTopic], dict[str, PartitionCounts]]:
-    """Return the existing commands topics by aggregate, and the segments of keys in each topic."""
-    commands_topics, segments = {}, {}
+) -> tuple[dict[str, CommandsTopic], dict[str, KeySpace]]:
+    """Return the existing commands topics by aggregate, and the key space of each topic."""
+    commands_topics, key_spaces = {}, {}
     for name in registry.names(settings.aggregates, settings.root):
         topics = Topics(name, settings.topic_prefix)
         try:
@@ -129,10 +129,10 @@ def _commands_topics(
             )
         except ConfigurationError:
             continue
-        segments[topics.commands] = find_partition_counts(
+        key_spaces[topics.commands] = visible_key_space(
             connection, topics, settings.partitioner, commands_topics[name].partitions
         )
-    return commands_topics, segments
+    return commands_topics, key_spaces
 
 
 def _read_commands(
@@ -164,7 +164,7 @@ def _subscribed_events(
     connection: Connection,
     loaded: LoadedProcess,
     composer: Composer,
-    segments: Mapping[str, PartitionCounts],
+    key_spaces: Mapping[str, KeySpace],
     masks: Mapping[str, MaskDocument],
     state: SubscriptionState,
     end: int,
@@ -198,14 +198,14 @@ def _subscribed_events(
                     record.offset,
                     first_id.origin,
                     time,
-                    _expected_commands(loaded, composer, segments, masks, recorded),
+                    _expected_commands(loaded, composer, key_spaces, masks, recorded),
                 )
 
 
 def _expected_commands(
     loaded: LoadedProcess,
     composer: Composer,
-    segments: Mapping[str, PartitionCounts],
+    key_spaces: Mapping[str, KeySpace],
     masks: Mapping[str, MaskDocument],
     recorded: Recorded[Event],
 ) -> list[ReactionCommand] | None:
@@ -220,7 +220,7 @@ def _expected_commands(
             command.topic,
             command.partition,
             command_digest(command.topic, command.key, command.value, masks.get(command.topic)),
-            earlier_partitions=segments[command.topic].partitions_of(command.partition)[:-1],
+            earlier_partitions=key_spaces[command.topic].partitions_of(command.partition)[:-1],
         )
         for command in commands
     ]

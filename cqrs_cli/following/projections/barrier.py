@@ -40,4 +40,4 @@ class ParentBarrier:
             for (source_topic, source_partition), position in read_positions(db, self._plan.name).items()
             if source_topic == topic
         }
-        return self._history.may_read(partition, next_offsets)
+        return self._history.is_ready(partition, next_offsets)

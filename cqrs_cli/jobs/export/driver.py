@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from confluent_kafka import KafkaException
 
 from cqrs_cli.client.codecs import decrypting_codec, redacting_codec
+from cqrs_cli.client.history import find_events
 from cqrs_cli.codec.record_codec import RecordCodec
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.encrypted_events import personal_members
@@ -19,17 +20,13 @@ from cqrs_cli.jobs.engine.driver_address import driver_address
 from cqrs_cli.jobs.engine.partition_job import result_accumulator, run_job, with_shipped_code
 from cqrs_cli.jobs.engine.staging import LINES, FileFormat, Target, staged_writer
 from cqrs_cli.jobs.export.columns import EventBatches, event_lines, event_schema
-from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.clients import unreachable_error
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keyspace.key_space import PartitionCounts, find_partition_counts
-from cqrs_cli.ownership.complete_events import complete_bounds
 from cqrs_cli.registry import load
 from cqrs_cli.scans.log_progress import LogProgress
-from cqrs_cli.scans.plan import ReadPlan
+from cqrs_cli.scans.plan import KeyScanPlan
 from cqrs_cli.telemetry.datagrams import Address
 from cqrs_cli.telemetry.task_reports import JobProgress, TaskReports
 
@@ -39,10 +36,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ExportPlan(ReadPlan):
+class ExportPlan(KeyScanPlan):
     """The plan of an export: what every task needs."""
 
-    chains: PartitionCounts  # the partition counts over time, which give the segments of each key
     report_address: Address | None = None  # the address for the tasks' progress reports
     personal: bool = False  # True: the values of personal fields; False: redacted values
 
@@ -59,10 +55,8 @@ def plan_export(
     connection: Connection, topics: Topics, package: str, root: Path, partitioner: Partitioner = "murmur2"
 ) -> ExportPlan:
     """Return the plan to export all events that are committed now. Raises `ConfigurationError` if there is no topic."""
-    count = readers.partition_count(connection, topics.events)
-    chains = find_partition_counts(connection, topics, partitioner, count)
-    bounds = complete_bounds(connection, topics, range(count))
-    return ExportPlan(connection, topics, package, root, bounds, chains)
+    key_space, bounds = find_events(connection, topics, partitioner)
+    return ExportPlan(connection, topics, package, root, bounds, key_space)
 
 
 def export_events(
@@ -123,9 +117,9 @@ def exported_rows(plan: ExportPlan, partition: int, format: FileFormat) -> "Iter
         closing(LogProgress(plan.report_address, partition)) as progress,
         closing(_open_codec(plan, aggregate)) as codec,
     ):
-        current_log = PartitionLog(plan.connection, plan.topics, partition, codec)
-        progress.start(plan.chains.size(current_log, plan.bounds))
-        for log, start, end in plan.chains.segments(current_log, plan.bounds):
+        segments = plan.segments(partition, codec)
+        progress.start(sum(segment.end - segment.start for segment in segments))
+        for log, start, end in segments:
             columns = EventBatches(aggregate, log, plan.personal) if format == "parquet" else None
             for records in progress.track(log.events(start, end), start, end):
                 yield event_lines(log, records) if columns is None else columns.batch(records)

@@ -11,18 +11,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from cqrs_cli.client.history import bounds_until
+from cqrs_cli.client.history import find_events
 from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.jobs.engine.driver_address import driver_address
 from cqrs_cli.jobs.engine.partition_job import result_accumulator, run_job, run_on_workers, with_shipped_code
 from cqrs_cli.jobs.engine.staging import LINES, Target, staged_writer
 from cqrs_cli.jobs.replay.output import aggregate_rows, state_schema
-from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keyspace.key_space import find_partition_counts
-from cqrs_cli.ownership.complete_events import complete_bounds
 from cqrs_cli.registry import load
 from cqrs_cli.scans.replay.fold import NOTHING, Total
 from cqrs_cli.scans.replay.task import ReplayPlan, ReplayResult, total_part
@@ -53,12 +50,8 @@ def plan_replay(
 
     Raises `ConfigurationError` if the events topic is missing, `UsageError` for positions that the topic does not have.
     """
-    count = readers.partition_count(connection, topics.events)
-    chains = find_partition_counts(connection, topics, partitioner, count).as_of(positions)
-    bounds = complete_bounds(connection, topics, chains.current_partitions)
-    if positions is not None:
-        bounds = bounds_until(topics.events, bounds, positions)
-    return ReplayPlan(connection, topics, package, root, bounds, until, chains=chains)
+    key_space, bounds = find_events(connection, topics, partitioner, positions)
+    return ReplayPlan(connection, topics, package, root, bounds, key_space, until)
 
 
 def parts_for(tasks: int, partitions: int) -> int:
@@ -113,7 +106,9 @@ def _replay_task(plan: ReplayPlan, task: int) -> ReplayResult:
 
 def _offsets_by_task(plan: ReplayPlan) -> dict[int, int | None]:
     """Return the number of offsets that each task reads."""
-    return {task: sum(end - start for _, start, end in plan.links(task)) for task in plan.tasks}
+    return {
+        task: sum(end - start for _, start, end in plan.segments(plan.partition(task))) for task in plan.tasks
+    }
 
 
 def _progress_callback(

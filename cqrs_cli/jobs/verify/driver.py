@@ -18,7 +18,7 @@ from cqrs_cli.kafka.fault import RecordFault
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.acls import denied_acls, required_acls
 from cqrs_cli.kafka.topics.topics import Kind, TopicPlan, Topics
-from cqrs_cli.keyspace.key_space import find_lineage
+from cqrs_cli.keyspace.key_space import read_key_space
 from cqrs_cli.proof.findings import MAX_LISTED, Report
 from cqrs_cli.proof.fingerprints import FitsCommand, fingerprint_check_of, fits_without_code
 from cqrs_cli.registry import load, names
@@ -93,12 +93,11 @@ def plan_verify(
         aggregate_topics,
         package,
         settings.root,
-        settings.partitioner,
+        read_key_space(connection, topics, settings.partitioner, aggregate_topics.partitions),
         milliseconds(settings.dedup_window),
         milliseconds(longest_window or settings.dedup_window),
         shards,
         max_earliness=milliseconds(settings.max_clock_skew),
-        lineage=find_lineage(connection, topics, aggregate_topics.partitions),
     )
 
 
@@ -112,10 +111,10 @@ def checkpoint_scope(plan: ProofPlan) -> CheckpointScope:
             aggregate_topics.topics.name(kind): topic_id for kind, topic_id in aggregate_topics.ids.items()
         },
         partitions=aggregate_topics.partitions,
-        partitioner=plan.partitioner,
+        partitioner=plan.key_space.partitioner,
         dedup_window=plan.window,
         longest_window=plan.longest_window,
-        counts=() if plan.lineage is None else plan.lineage.counts,
+        counts=plan.key_space.counts if plan.key_space.was_repartitioned else (),
     )
 
 
@@ -198,6 +197,7 @@ def _fits(plan: ProofPlan) -> FitsCommand:
 def _check_no_split(plan: ProofPlan, violations: int) -> int:
     """Return the number of violations; raises `UnavailableError` if partitions have split since the plan."""
     topics, count = plan.aggregate.topics, plan.aggregate.partitions
-    if violations and find_lineage(plan.connection, topics, count) != plan.lineage:
+    partitioner = plan.key_space.partitioner
+    if violations and read_key_space(plan.connection, topics, partitioner, count) != plan.key_space:
         raise UnavailableError(f"the partitions of {topics.aggregate} have split meanwhile", "verify again")
     return violations

@@ -16,10 +16,9 @@ from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.clients import bulk_consumer
 from cqrs_cli.kafka.message_decoding import decode_messages
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.keyspace.key_space import LogSegment, PartitionCounts
 from cqrs_cli.registry import load
 from cqrs_cli.scans.guarded import guarded
-from cqrs_cli.scans.plan import ReadPlan
+from cqrs_cli.scans.plan import KeyScanPlan
 from cqrs_cli.scans.replay.fold import NOTHING, ReplayFold, ReplayFoldError, Total
 from cqrs_cli.scans.replay.limit import MemoryLimit
 from cqrs_cli.scans.replay.parts import in_part, part_of
@@ -33,15 +32,14 @@ _SEGMENT_FACTOR = 1 << 52
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayPlan(ReadPlan):
-    """A `ReadPlan` with the options of a replay."""
+class ReplayPlan(KeyScanPlan):
+    """A `KeyScanPlan` with the options of a replay."""
 
     until: str | None = None  # RFC 3339 in UTC with milliseconds
     parts: int = 1  # tasks per partition: each fetches all events, and folds its part
     memory: int | None = None  # bytes per task before spilling; None: its share of the machine
     report_address: Address | None = None  # where tasks send progress reports
     report_interval: float = REPORT_INTERVAL  # seconds between two reports
-    chains: PartitionCounts | None = None  # of an aggregate that may have been repartitioned
     personal: bool = False  # decrypt personal fields, else redact them: digests are equal
 
     @property
@@ -52,13 +50,6 @@ class ReplayPlan(ReadPlan):
     def partition(self, task: int) -> int:
         """Return the partition whose keys a task folds."""
         return task // self.parts
-
-    def links(self, task: int) -> list[LogSegment]:
-        """Return the segments that a task reads, in order."""
-        log = PartitionLog(self.connection, self.topics, self.partition(task))
-        if self.chains is None:
-            return [LogSegment(log, *self.bounds[log.partition])]
-        return list(self.chains.segments(log, self.bounds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +99,7 @@ def naming(plan: ReplayPlan, task: int) -> Iterator[None]:
         yield
     except ReplayFoldError as error:
         number, offset = divmod(error.offset, _SEGMENT_FACTOR)
-        raise plan.links(task)[number].log.fault("events", offset, error.reason) from error
+        raise plan.segments(plan.partition(task))[number].log.fault("events", offset, error.reason) from error
 
 
 def _fold(plan: ReplayPlan, log: PartitionLog, task: int) -> ReplayFold:
@@ -125,14 +116,14 @@ def _fold(plan: ReplayPlan, log: PartitionLog, task: int) -> ReplayFold:
     try:
         with closing(bulk_consumer(log.connection)) as reader, closing(_open_codec(plan, aggregate)) as codec:
             done = 0
-            for number, link in enumerate(plan.links(task)):
-                progress.start_segment(number * _SEGMENT_FACTOR + link.start - done)
-                arrived = link.log.messages_with(reader, "events", link.start, link.end)
-                for messages in decode_messages(codec, plan.topics.events, link.log.partition, arrived):
+            for number, segment in enumerate(plan.segments(plan.partition(task))):
+                progress.start_segment(number * _SEGMENT_FACTOR + segment.start - done)
+                arrived = segment.log.messages_with(reader, "events", segment.start, segment.end)
+                for messages in decode_messages(codec, plan.topics.events, segment.log.partition, arrived):
                     if plan.parts > 1:
                         messages = list(compress(messages, in_part(map(Message.key, messages), part)))
                     fold.fold(list(map(Message.value, messages)), _position_of(number, messages))
-                done += link.end - link.start
+                done += segment.end - segment.start
             codec.check_no_lost_keys()
     except BaseException:
         fold.close()
@@ -149,8 +140,8 @@ def _open_codec(plan: ReplayPlan, aggregate: Aggregate) -> RecordCodec:
     return decrypting_codec(plan.connection, plan.topics, personal_members(aggregate))
 
 
-def _position_of(link: int, messages: Sequence[Any]) -> Callable[[int], int]:
+def _position_of(segment: int, messages: Sequence[Any]) -> Callable[[int], int]:
     """Return a function from a message's index to its position: segment number and offset as one number. In the first
     segment, the number is the offset.
     """
-    return lambda index: link * _SEGMENT_FACTOR + int(messages[index].offset())
+    return lambda index: segment * _SEGMENT_FACTOR + int(messages[index].offset())

@@ -10,6 +10,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
+from cqrs_cli.keyspace.key_space import KeySpace
 from cqrs_cli.keyspace.records import Split
 from cqrs_cli.ownership.claim import Claim, parse_claim
 from cqrs_cli.proof.findings import LogName
@@ -90,9 +91,15 @@ class Parents(NamedTuple):
             loss=loss_of(claim),
             command_at=lambda offset: parent.first_record("commands", offset, offset + 1),
             decode_event=lambda event: None,
-            key_partitions=None,
+            key_history=None,
             for_child=True,
         )
+
+
+def find_parents(key_space: KeySpace, log: PartitionLog, read: ReadLog) -> Parents | None:
+    """Return the parents of the log's partition; None for an original partition, and before the parent's split."""
+    splits = key_space.inherited_splits(log.partition)
+    return Parents(log, splits, key_space.inherited_keys(log.partition), read) if splits else None
 
 
 def loss_of(claim: Claim | None) -> Loss | None:

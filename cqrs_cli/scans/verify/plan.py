@@ -1,17 +1,14 @@
 """The plan of a verification on Spark, and the result of each task."""
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from cqrs_cli.core.deferral.deferrals import CLOCK_TOLERANCE
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.partitioner import Partitioner, target_partition
 from cqrs_cli.kafka.topics.topics import AggregateTopics
-from cqrs_cli.keyspace.key_history import KeyPartitions
-from cqrs_cli.keyspace.lineage import PartitionLineage
+from cqrs_cli.keyspace.key_space import KeySpace
 from cqrs_cli.proof.findings import Report
 from cqrs_cli.scans.verify.checkpoints import Generations
 from cqrs_cli.scans.verify.state import ShardComparison
@@ -27,7 +24,7 @@ class ProofPlan:
     aggregate: AggregateTopics
     package: str | None  # of the aggregates' code; None: only the shapes of events are checked
     root: Path  # folder of the package
-    partitioner: Partitioner
+    key_space: KeySpace
     window: int  # ms
     longest_window: int  # ms
     shards: Path | None = None  # the folder of the shards to compare with
@@ -35,14 +32,7 @@ class ProofPlan:
     report_address: Address | None = None  # where tasks send progress reports
     report_interval: float = REPORT_INTERVAL  # seconds between two reports
     max_earliness: int = CLOCK_TOLERANCE  # by how much a deferred command may be early, ms
-    lineage: PartitionLineage | None = None  # after a repartitioning
     transaction_timeout: float = 40.0  # timeout in s for open transactions: a killed owner's takes 20 s
-
-    def key_partitions(self, partition: int) -> KeyPartitions | None:
-        """Return the history of a partition's keys; None if the aggregate was never repartitioned."""
-        if self.lineage is None:
-            return None
-        return KeyPartitions(self.lineage, partition, partial(target_partition, self.partitioner))
 
 
 class ProofResult(NamedTuple):

@@ -22,9 +22,7 @@ from cqrs_cli.kafka.clients import bulk_consumer, consumer
 from cqrs_cli.kafka.offsets import GroupCommit
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.readers import StalledError
-from cqrs_cli.kafka.topics.partitioner import KeyHome, partition_for
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
-from cqrs_cli.keyspace.lineage import PartitionLineage
 from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, Claim, parse_claim
 from cqrs_cli.proof.documents import document_mask
 from cqrs_cli.proof.fingerprints import fingerprint_check_of, fits_without_code
@@ -41,7 +39,7 @@ from cqrs_cli.scans.verify.checkpoint_files import (
     write_checkpoint,
 )
 from cqrs_cli.scans.verify.keys import LatestKeys, latest_keys
-from cqrs_cli.scans.verify.parents import Parents, loss_of
+from cqrs_cli.scans.verify.parents import find_parents, loss_of
 from cqrs_cli.scans.verify.plan import ProofPlan, ProofResult
 from cqrs_cli.scans.verify.scratch import open_scratch
 from cqrs_cli.scans.verify.state import ShardComparison, StateCheck
@@ -77,7 +75,7 @@ def _earlier_checkpoint_folder(plan: ProofPlan, partition: int) -> Path | None:
     before = None if plan.generations is None else plan.generations.before
     if before is None or not (folder := before / str(partition)).is_dir():
         return None
-    is_child = plan.lineage is not None and plan.lineage.parent(partition) is not None
+    is_child = len(plan.key_space.segments(partition)) > 1
     return None if is_child and not load_checkpoint(folder).report.outcomes else folder
 
 
@@ -117,11 +115,9 @@ class _PartitionTask:
                     plan.generations.after / str(log.partition), before
                 )
         self.scratch, self.traces = open_scratch(stack, plan.window, checkpoint_folders)
-        self.key_partitions = plan.key_partitions(log.partition)
-        self.count = (
-            plan.aggregate.partitions if self.key_partitions is None else self.key_partitions.effective_count
-        )
-        self.parents = None if self.key_partitions is None else self._parents(self.key_partitions.lineage)
+        self.key_history = plan.key_space.history_of(log.partition)
+        self.key_filter = plan.key_space.key_filter(log.partition)
+        self.parents = find_parents(plan.key_space, log, self._read_log)
         self.aggregate = None if plan.package is None else load(log.topics.aggregate, plan.package, plan.root)
 
     def verify(self) -> ProofResult:
@@ -133,7 +129,7 @@ class _PartitionTask:
         bounds = {kind: self._bounds(kind) for kind in KINDS}
         self.progress.start(self._offsets_to_read(bounds))
         claim = parse_claim(committed_before.metadata)
-        keys = latest_keys(self.plan, self.aggregate, self._keys(self.count), self.stack)
+        keys = latest_keys(self.plan, self.aggregate, self.key_filter, self.stack)
         scope, inherited = self._scope(claim, bounds, keys), None
         if self.parents is not None:
             is_continued = self.earlier is not None
@@ -210,17 +206,9 @@ class _PartitionTask:
             return None
         events = partial(self._read, "events")
         inherited = () if self.parents is None else self.parents.events()
-        key_filter = None if self.key_partitions is None else self._keys(self.count)
+        key_filter = None if self.key_history is None else self.key_filter
         check = StateCheck(self.log, topics, self.aggregate, shards, events, inherited, key_filter)
         return check.compare(verification, decided, end)
-
-    def _parents(self, lineage: PartitionLineage) -> Parents | None:
-        number = self.log.partition
-        splits, key_filter = lineage.inherited_splits(number), self._keys(lineage.initial_count(number))
-        return Parents(self.log, splits, key_filter, self._read_log) if splits else None
-
-    def _keys(self, count: int) -> KeyHome:
-        return KeyHome(self.plan.partitioner, count, self.log.partition)
 
     def _offsets_to_read(self, bounds: Mapping[Kind, tuple[int, int]]) -> int:
         """Return the number of offsets of all logs; the events count twice if the state is compared."""
@@ -256,14 +244,14 @@ class _PartitionTask:
             self.log.partition,
             {kind: start for kind, (start, _) in bounds.items()},
             plan.window,
-            lambda key: partition_for(plan.partitioner, key, plan.aggregate.partitions),
+            plan.key_space.partition_of,
             loss_of(claim),
             self._command_at,
             plan.aggregate.ids["commands"],
             plan.longest_window,
             check_shape if self.aggregate is None else partial(decode_event, self.aggregate),
             plan.max_earliness,
-            self.key_partitions,
+            self.key_history,
             {kind: end for kind, (_, end) in bounds.items()},
             has_fingerprint=fits_without_code
             if self.aggregate is None and keys is not None
@@ -293,8 +281,9 @@ class _PartitionTask:
             verification.unstored_findings.add_violation(
                 "commands", committed_offset, "is an offset of another topic: this one was created since"
             )
-        if claim.partitions != self.count:
-            problem = f"was committed when there were {claim.partitions} partitions: now {self.count}"
+        count = self.key_filter.partition_count
+        if claim.partitions != count:
+            problem = f"was committed when there were {claim.partitions} partitions: now {count}"
             verification.unstored_findings.add_violation("commands", committed_offset, problem)
 
     def _committed(self) -> GroupCommit:

@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cqrs_cli.core.decision_rules import DecisionRules
-from cqrs_cli.kafka.topics.partitioner import Partitioner, target_partition
-from cqrs_cli.keyspace.key_history import KeyPartitions
-from cqrs_cli.keyspace.lineage import PartitionLineage
+from cqrs_cli.keyspace.key_history import KeyHistory
 from cqrs_cli.keyspace.records import Split
 from cqrs_cli.proof.traces import LIMIT
 from cqrs_cli.scans.whatif.simulation import Simulation
@@ -41,18 +39,16 @@ class DecidingStage(NamedTuple):
     split: Split | None = None
 
 
-def deciding_stages(
-    lineage: PartitionLineage | None, partitioner: Partitioner, rules: DecisionRules
-) -> Iterator[DecidingStage]:
-    """Yield the stages of the partition `rules.partition`; one stage if the aggregate was never repartitioned."""
-    if lineage is None:
+def deciding_stages(key_history: KeyHistory | None, rules: DecisionRules) -> Iterator[DecidingStage]:
+    """Yield the stages of a partition; one stage if the aggregate was never repartitioned."""
+    if key_history is None:
         yield DecidingStage(0, LIMIT, rules)
         return
-    key_partitions, start = KeyPartitions(lineage, rules.partition, partial(target_partition, partitioner)), 0
-    for split in [*key_partitions.splits, None]:
+    start = 0
+    for split in [*key_history.splits, None]:
         partition_of, forward_target_of = (
-            partial(key_partitions.partition_at_command, command_offset=start),
-            partial(key_partitions.forward_target, command_offset=start),
+            partial(key_history.partition_at_command, command_offset=start),
+            partial(key_history.forward_target, command_offset=start),
         )
         stage_rules = replace(rules, partition_of=partition_of, forward_target_of=forward_target_of)
         end = LIMIT if split is None else split.commands

@@ -15,7 +15,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Kind
-from cqrs_cli.keyspace.lineage import PartitionLineage
+from cqrs_cli.keyspace.key_space import KeySpace
 from cqrs_cli.ownership.complete_events import complete_bounds
 from cqrs_cli.proof.whatif.decided import (
     HistoryError,
@@ -48,15 +48,15 @@ class WhatifPlan:
     module: str  # the other code
     module_root: Path  # folder of its package
     deciding: DecisionSettings
+    key_space: KeySpace
     since: int | None = None  # ms
     until: int | None = None  # ms
     report_address: Address | None = None  # where tasks send progress reports
-    lineage: PartitionLineage | None = None  # after a repartitioning
 
     @property
     def families(self) -> range:
         """The original partitions. Each task decides an original partition and its descendants."""
-        return range(self.aggregate_topics.partitions if self.lineage is None else self.lineage.counts[0])
+        return range(self.key_space.counts[0])
 
 
 @dataclass(slots=True)
@@ -137,7 +137,7 @@ def _member_differences(
     log_progress.extend(sum(after - before for before, after in (decided, event_bounds, (start, end))))
     events = Lookahead(decoded_events(records("events", *event_bounds)))
     simulation = member.simulation
-    for stage in deciding_stages(plan.lineage, plan.deciding.partitioner, simulation.rules):
+    for stage in deciding_stages(plan.key_space.history_of(log.partition), simulation.rules):
         simulation.rules = stage.rules
         simulation.fold_before(events.take_before(min(start, stage.end)))
         simulation.restore_decisions_before(outcomes.take_before(min(start, stage.end)))
@@ -192,4 +192,6 @@ def _open_simulation(plan: WhatifPlan, log: PartitionLog, stack: ExitStack) -> S
     current_code = load(name, plan.package, plan.root)
     other_code = load_from(name, plan.module, plan.module_root)
     stores = open_stores(stack, rules.dedup_window)
-    return Simulation(rules, current_code, other_code, *stores, codec, is_family=plan.lineage is not None)
+    return Simulation(
+        rules, current_code, other_code, *stores, codec, is_family=plan.key_space.was_repartitioned
+    )
