@@ -3,11 +3,13 @@
 An aggregate that was never repartitioned has a fixed key space. It has no partition history, and nothing is read.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_field
 from functools import partial
 from typing import NamedTuple
+
+from msgspec.structs import replace as replace_split
 
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka import readers
@@ -108,11 +110,34 @@ class KeySpace:
         """Return the partitions with records of the keys of a partition, in order: (1, 5) for 5 if 4 became 8."""
         return tuple(segment.partition for segment in self.segments(partition))
 
+    def parent(self, partition: int) -> int | None:
+        """Return the partition that hands over the first keys to this partition; None for an original partition."""
+        return self.lineage.parent(partition)
+
+    def initial_count(self, partition: int) -> int:
+        """Return the partition count with which a partition begins."""
+        return self.lineage.initial_count(partition)
+
+    def is_pending(self, partition: int) -> bool:
+        """True for a target partition before the split of its parent: it has no keys, and no records."""
+        return self.parent(partition) is not None and self.lineage.split_creating(partition) is None
+
     def is_ready(self, partition: int, positions: Mapping[int, int]) -> bool:
         """True if a reader at these positions, by partition, may begin to read the events of a partition: it has read
         all earlier events of the partition's keys.
         """
         return self.lineage.is_ready(partition, positions)
+
+    def with_event_ends(self, end_before: Callable[[int, int], int]) -> "KeySpace":
+        """Return the key space for a reader whose positions are directly after an event: the events of a split end
+        there, too, and not after transaction markers. `end_before(partition, offset)`: the offset after the last event
+        before `offset`.
+        """
+        splits = tuple(
+            replace_split(split, events=end_before(split.partition, split.events))
+            for split in self.lineage.splits
+        )
+        return replace_field(self, lineage=replace_field(self.lineage, splits=splits))
 
     def as_of(self, positions: Mapping[int, int] | None) -> "KeySpace":
         """Return the key space at the time of these positions, by partition. Partitions added later had no records."""

@@ -6,7 +6,7 @@ every client, and the request waits for the outcome.
 
 | module | |
 |---|---|
-| `follower`, `replica`, `event_buffer`, `lineage` | follow the topics |
+| `follower`, `replica`, `event_buffer` | follow the topics |
 | `reads`, `commands`, `streams`, `topic_reads` | handle requests: states and histories, commands, event streams |
 | `responses`, `openapi`, `guard`, `token`, `metrics` | HTTP responses, API description, access checks, metrics |
 | `app`, `server`, `connections` | the ASGI application and the HTTP server |

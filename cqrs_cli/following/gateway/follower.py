@@ -16,7 +16,6 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UnavailableError
 from cqrs_cli.following.gateway.event_buffer import EventBuffer, FeedEvent
-from cqrs_cli.following.gateway.lineage import FollowedLineage
 from cqrs_cli.following.gateway.replica import Replica
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topic_identity import track_topics
@@ -26,6 +25,7 @@ from cqrs_cli.kafka.readers import MissingError
 from cqrs_cli.kafka.tailing import PartitionRecord, decode_by_partition, follow_records
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Kind
+from cqrs_cli.keyspace.followed_key_space import FollowedKeySpace, key_space_at_events
 from cqrs_cli.ownership.timing import ErrorDuration
 from cqrs_cli.state.store import NotOwnerError
 
@@ -79,7 +79,10 @@ class AggregateFollower:
         self.decrypting_codec = decrypting_codec(
             connection, self.topics, self.personal_members, max_key_age=0
         )
-        self.lineage = FollowedLineage(connection, self.topics, self.log)
+        first_count = topic_info.partitions  # remains valid without a partition history
+        self.key_space = FollowedKeySpace(
+            key_space_at_events(connection, self.topics, partitioner, first_count, self.log)
+        )
         names = {topic_info.topics.name(kind): topic_info.ids[kind] for kind in _USED_KINDS}
         self._topic_identity, self._missing_duration = (
             track_topics(connection, names, self._topic_error),
@@ -123,13 +126,13 @@ class AggregateFollower:
 
         Partitions without an entry in the partition history get no replica, because they have no keys yet.
         """
-        start_ends, lineage = {}, self.lineage.refresh(count)
-        partitions = range(self.partition_count, min(count, lineage.counts[-1]))
+        start_ends, key_space = {}, self.key_space.refresh()
+        partitions = range(self.partition_count, min(count, len(key_space.partitions)))
         for partition, bounds in readers.bounds(self.connection, self.topics.events, partitions).items():
-            log, parent = self.log(partition), self.lineage.parent(partition)
+            log, parent = self.log(partition), key_space.parent(partition)
             last = log.last_record("events", *bounds)
             start_ends[partition] = 0 if last is None else last.offset + 1
-            first = lineage.initial_count(partition)
+            first = key_space.initial_count(partition)
             parent_replica = None if parent is None else self.replicas[parent]
             args = (
                 log,
@@ -158,7 +161,7 @@ class AggregateFollower:
         return {
             partition: position
             for partition, position in positions.items()
-            if position or self.lineage.may_begin(partition, positions)
+            if position or self.key_space.current.is_ready(partition, positions)
         }
 
     def start(self) -> None:

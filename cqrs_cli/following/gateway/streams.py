@@ -88,7 +88,7 @@ async def _events(
             wait_for_events, idle = gateway.notifiers[follower.aggregate.name].subscribe(), True
             for partition, end in follower.event_buffer.ends.items():
                 position = positions.setdefault(partition, 0)
-                if position < end and (position or follower.lineage.may_begin(partition, positions)):
+                if position < end and (position or follower.key_space.current.is_ready(partition, positions)):
                     idle = False
                     async with AsyncExitStack() as held_slot:
                         events, next_position = await _next_events(

@@ -9,6 +9,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
+from cqrs_cli.keyspace.key_space import KeySpace
 from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.committed_claims import ClaimSlot
 from cqrs_cli.ownership.owner_exit import OwnerExit
@@ -35,23 +36,20 @@ class Subscription(NamedTuple):
 
 
 class EventsTopic(NamedTuple):
-    """An events topic in the cluster.
-
-    `original_count`: the partition count before the first repartitioning, or None.
-    """
+    """An events topic in the cluster. `key_space`: as it was planned; a later split is not in it."""
 
     topic_id: str
     partitions: int
-    original_count: int | None = None
+    key_space: KeySpace
 
     @property
     def is_repartitioned(self) -> bool:
-        """True if its aggregate has a partition history."""
-        return self.original_count is not None
+        """True if its aggregate was repartitioned."""
+        return self.key_space.was_repartitioned
 
     def is_target_partition(self, partition: int) -> bool:
         """Return True for a target partition: other partitions contain earlier events of its keys."""
-        return self.original_count is not None and partition >= self.original_count
+        return self.key_space.parent(partition) is not None
 
 
 class CommandsTopic(NamedTuple):

@@ -20,7 +20,7 @@ from cqrs_cli.kafka.position_notation import parse_position
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics, denied_process_acls
 from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import MAX_MESSAGE_BYTES, Topics
-from cqrs_cli.keyspace.lineage_log import visible_lineage
+from cqrs_cli.keyspace.key_space import visible_key_space
 from cqrs_cli.ownership.claim import next_run_epoch
 from cqrs_cli.ownership.timing import Timing
 
@@ -103,8 +103,6 @@ def _describe_topics(
             for name, topic in topics_by_aggregate.items()
         }
         events_topics = _describe_existing(admin, sorted(topics_of))
-        lineages = {topic: Topics(name, prefix) for topic, name in topics_of.items()}
-        history_topics = admin.describe([topics.lineage for topics in lineages.values()])
         commands_topics = _describe_existing(
             admin, [Topics(name, prefix).commands for name in command_targets]
         )
@@ -115,10 +113,10 @@ def _describe_topics(
                 raise topic_error
         commands_topics |= _other_commands_topics(admin, settings, command_targets)
         brokers = admin.broker_count()
-    original_counts = {  # the first request comes before all splits, so no open transaction of a split hides it
-        topic: visible_lineage(connection, topics, events_topics[topic].partitions).counts[0]
-        for topic, topics in lineages.items()
-        if topics.lineage in history_topics
+    partitioner = settings.partitioner
+    key_spaces = {
+        topic: visible_key_space(connection, Topics(topics_of[topic], prefix), partitioner, info.partitions)
+        for topic, info in events_topics.items()
     }
     subscriptions = [
         Subscription(process, EventPartition(name, topic, partition))
@@ -130,7 +128,7 @@ def _describe_topics(
     return (
         subscriptions,
         {
-            topic: EventsTopic(info.topic_id, info.partitions, original_counts.get(topic))
+            topic: EventsTopic(info.topic_id, info.partitions, key_spaces[topic])
             for topic, info in events_topics.items()
         },
         {

@@ -4,16 +4,14 @@ Otherwise the owner of a target partition could not distinguish two cases. A new
 of the partition, but a process manager that has read the parent up to the split must read all of them.
 """
 
-import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.following.processes.position import ProcessPosition, position_key
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.event_tail import EventPartition
-from cqrs_cli.keyspace.lineage import PartitionLineage
-from cqrs_cli.keyspace.lineage_log import read_lineage
-from cqrs_cli.keyspace.records import Split
+from cqrs_cli.keyspace.followed_key_space import FollowedKeySpace
+from cqrs_cli.keyspace.key_space import KeySpace, requested_key_space
 from cqrs_cli.ownership.claim import TERMINAL, Claim
 
 #: Seconds between two checks for a split of the partition.
@@ -32,10 +30,18 @@ class TargetPartitions:
         """`positions`: the recorded positions, which the owner has read after its fence."""
         self._plan, self._source = plan, subscription.source
         self._topic = plan.events[subscription.source.topic]
-        self._recorded_keys = positions.keys()
-        self._lineage = self._read_history()
-        self._read_at = time.monotonic()
-        self._pending = self._without_position(self._direct_targets())
+        self._recorded_offsets = {
+            partition: position.offset
+            for partition in range(self._topic.partitions)
+            if (position := positions.get(position_key(self._source._replace(partition=partition))))
+            is not None
+        }
+        self._key_space = FollowedKeySpace(self._read_key_space, _HISTORY_INTERVAL)
+        self._pending = self._without_position(
+            target
+            for target in range(self._topic.partitions)
+            if self._key_space.current.parent(target) == self._source.partition
+        )
 
     def is_target(self) -> bool:
         """Return True for a target partition: it has no events before its parent's split."""
@@ -47,7 +53,13 @@ class TargetPartitions:
         The positions are after the last event of each target partition. The caller has measured the end of its own
         partition before, so a later split is after this end.
         """
-        descendants = self._without_position(self._descendants_of(self._source.partition))
+        key_space = self._key_space.current
+        descendants = self._without_position(  # they have keys of the partition, directly or through other partitions
+            target
+            for target in range(self._topic.partitions)
+            if not key_space.is_pending(target)
+            and self._source.partition in key_space.partitions_of(target)[:-1]
+        )
         if not descendants:
             return {}
         ends = readers.bounds(
@@ -58,46 +70,25 @@ class TargetPartitions:
 
     def due_positions(self, position: int) -> dict[EventPartition, ProcessPosition]:
         """Return the first positions of pending target partitions whose split is at or before `position`, each once."""
-        if not self._pending:
-            return {}
-        splits_by_source = {
-            source: self._lineage.split_creating(source.partition) for source in self._pending
-        }
-        if None in splits_by_source.values() and time.monotonic() - self._read_at > _HISTORY_INTERVAL:
-            self._lineage, self._read_at = self._read_history(), time.monotonic()
+        offsets = {**self._recorded_offsets, self._source.partition: position}
         due = {
-            source
-            for source, split in splits_by_source.items()
-            if split is not None and split.events <= position
+            source for source in self._pending if self._key_space.is_ready(source.partition, lambda: offsets)
         }
         self._pending -= due
         return {source: self._first_position(0) for source in due}
 
-    def _read_history(self) -> PartitionLineage:
-        topic, count = self._source.topics, self._topic.partitions
+    def _read_key_space(self) -> KeySpace:
+        topics, plan = self._source.topics, self._plan
         if not self._topic.is_repartitioned:
-            return PartitionLineage((count,))
-        return read_lineage(self._plan.connection, topic, count)
+            return self._topic.key_space
+        return requested_key_space(plan.connection, topics, plan.partitioner, self._topic.partitions)
 
-    def _direct_targets(self) -> list[int]:
-        """Return the partitions that get their first keys from the own partition, now or later."""
-        own_partition, count = self._source.partition, self._topic.partitions
-        return [target for target in range(count) if self._lineage.parent(target) == own_partition]
-
-    def _descendants_of(self, partition: int) -> list[int]:
-        """Return the partitions that have keys of `partition` by now, directly or through other partitions."""
-        splits_by_target: list[list[Split]] = [
-            [*self._lineage.inherited_splits(target)] for target in range(self._topic.partitions)
-        ]
-        return [
-            target
-            for target, splits in enumerate(splits_by_target)
-            if partition in {split.partition for split in splits}
-        ]
-
-    def _without_position(self, partitions: list[int]) -> set[EventPartition]:
-        sources = {self._source._replace(partition=source) for source in partitions}
-        return {source for source in sources if position_key(source) not in self._recorded_keys}
+    def _without_position(self, partitions: Iterable[int]) -> set[EventPartition]:
+        return {
+            self._source._replace(partition=partition)
+            for partition in partitions
+            if partition not in self._recorded_offsets
+        }
 
     def _first_position(self, offset: int) -> ProcessPosition:
         """Return a position without a current owner: its first owner starts as after a run that has ended."""

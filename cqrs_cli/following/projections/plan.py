@@ -8,9 +8,9 @@ from cqrs_cli.errors import CqrsError
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
+from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keyspace.lineage import PartitionLineage
-from cqrs_cli.keyspace.lineage_log import read_lineage
+from cqrs_cli.keyspace.key_space import KeySpace, requested_key_space
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,15 @@ class ProjectionPlan:
     is_shadow: bool = False  # True: fills shadow tables, while the live tables are in use
     #: Aggregate → topics, for aggregates that may have been repartitioned.
     repartitioned_topics: Mapping[str, Topics] = field(default_factory=dict)
+    partitioner: Partitioner = "murmur2"
 
-    def lineage(self, aggregate: str) -> PartitionLineage | None:
-        """Return the current partition history of an aggregate; None if it has no partition history."""
+    def read_key_space(self, aggregate: str) -> KeySpace:
+        """Return the current key space of an aggregate."""
+        count = sum(source.aggregate == aggregate for source in self.sources)
         topics = self.repartitioned_topics.get(aggregate)
         if topics is None:
-            return None
-        count = sum(source.aggregate == aggregate for source in self.sources)
-        return read_lineage(self.connection, topics, count)
+            return KeySpace.fixed(count, self.partitioner)
+        return requested_key_space(self.connection, topics, self.partitioner, count)
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,6 +149,7 @@ def _plan(
         database,
         f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}",
         repartitioned_topics=repartitioned_topics,
+        partitioner=settings.partitioner,
     )
 
 

@@ -76,9 +76,8 @@ def test_lost_replica_of_a_child_inherits_again(log: GrowingCounters, tmp_path: 
     with running_follower(log, tmp_path / "a") as follower:
         eventually(lambda: agrees_with_log(log, follower))
         positions = {partition: replica.position for partition, replica in follower.replicas.items()}
-        assert follower.lineage.may_begin(2, positions) and not follower.lineage.may_begin(
-            2, {**positions, 0: 1}
-        )
+        key_space = follower.key_space.current
+        assert key_space.is_ready(2, positions) and not key_space.is_ready(2, {**positions, 0: 1})
     shutil.rmtree(next((tmp_path / "a").rglob("2")))
     with running_follower(log, tmp_path / "a") as restarted:
         eventually(lambda: agrees_with_log(log, restarted))

@@ -11,8 +11,9 @@ from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.following.projections.positions import move_position
 from cqrs_cli.kafka.event_tail import require_all_partitions
+from cqrs_cli.keyspace.key_space import KeySpace
 from cqrs_cli.keyspace.lineage import PartitionLineage
-from cqrs_cli.keyspace.records import Grow, Split
+from cqrs_cli.keyspace.records import Split
 from tests.following.projections.projector_harness import (
     TOPIC,
     Logs,
@@ -29,8 +30,9 @@ LOGS: Logs = {event_partition(0): [], event_partition(1): []}
 class RepartitionedPlan(ProjectionPlan):
     """A plan in which partition 0 gave keys to partition 1 after three events."""
 
-    def lineage(self, aggregate: str) -> PartitionLineage | None:
-        return PartitionLineage((1,)).with_record(Grow(1, 2)).with_record(Split(0, 1, 2, 0, 3, 0, 0, 0))
+    def read_key_space(self, aggregate: str) -> KeySpace:
+        lineage = PartitionLineage((1, 2), (Split(0, 1, 2, 0, 3, 0, 0, 0),))
+        return KeySpace(lineage, "murmur2")
 
 
 def move_position_of_parent(engine: Engine, plan: ProjectionPlan, before: int, after: int) -> None:

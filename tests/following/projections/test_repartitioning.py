@@ -10,6 +10,7 @@ from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.following.projections.tables import create_control_tables, create_tables
 from cqrs_cli.kafka.event_tail import EventPartition
+from cqrs_cli.keyspace.key_space import KeySpace
 from cqrs_cli.keyspace.lineage import PartitionLineage
 from cqrs_cli.keyspace.lineage_log import HiddenLineageError
 from cqrs_cli.keyspace.records import Split
@@ -39,15 +40,15 @@ LOGS: Logs = {
 class PendingSplitPlan(ProjectionPlan):
     """A plan in which partitions were added, and no partition has split."""
 
-    def lineage(self, aggregate: str) -> PartitionLineage | None:
-        return PartitionLineage((1, 2))
+    def read_key_space(self, aggregate: str) -> KeySpace:
+        return KeySpace(PartitionLineage((1, 2)), "murmur2")
 
 
 class SplitPlan(ProjectionPlan):
     """A plan in which partition 0 has split."""
 
-    def lineage(self, aggregate: str) -> PartitionLineage | None:
-        return PartitionLineage((1, 2), (Split(0, 1, 2, 1, 1, 1, 0, 0),))
+    def read_key_space(self, aggregate: str) -> KeySpace:
+        return KeySpace(PartitionLineage((1, 2), (Split(0, 1, 2, 1, 1, 1, 0, 0),)), "murmur2")
 
 
 def repartitioned_plan(
@@ -97,10 +98,10 @@ def test_earlier_projection_continues(sqlite_database: DatabaseAddress, before_s
 class HiddenSplitPlan(SplitPlan):
     """A plan whose split is hidden at first, by the transaction of a killed owner."""
 
-    def lineage(self, aggregate: str) -> PartitionLineage | None:
+    def read_key_space(self, aggregate: str) -> KeySpace:
         if _HIDDEN_REASONS:
             raise HiddenLineageError(_HIDDEN_REASONS.pop())
-        return super().lineage(aggregate)
+        return super().read_key_space(aggregate)
 
 
 _HIDDEN_REASONS: list[str] = []

@@ -1,0 +1,67 @@
+"""The key space of an aggregate as a reader of its events follows it: partitions split while it reads."""
+
+import time
+from collections.abc import Callable, Mapping
+from functools import cache
+
+from cqrs_cli.kafka.connection.cluster import Cluster
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.partitioner import Partitioner
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keyspace.key_space import KeySpace, requested_key_space
+
+
+class FollowedKeySpace:
+    """The current key space, which is read again while a partition waits for its parent's split.
+
+    Used by projections, process managers and the gateway. Each of them stores its positions in another place.
+    """
+
+    def __init__(self, read: Callable[[], KeySpace], interval: float = 0.0) -> None:
+        """`interval`: minimum seconds between two reads by `is_ready`."""
+        self._read, self._interval = read, interval
+        self._current: KeySpace | None = None
+        self._read_at = 0.0
+
+    @property
+    def current(self) -> KeySpace:
+        """The key space as last read; the first access reads it. Raises the errors of the read."""
+        return self._current or self.refresh()
+
+    def refresh(self) -> KeySpace:
+        """Read and return the key space. A broker that has just restarted may not know the history's topic yet, so a
+        repartitioned key space stays repartitioned.
+        """
+        read, self._read_at = self._read(), time.monotonic()
+        if self._current is None or read.was_repartitioned or not self._current.was_repartitioned:
+            self._current = read
+        return self._current
+
+    def is_ready(self, partition: int, positions: Callable[[], Mapping[int, int]]) -> bool:
+        """Return `KeySpace.is_ready` for a reader at `positions()`, which is called for target partitions only. Before
+        the split of the partition's parent, read the key space again.
+        """
+        is_due = self._current is None or time.monotonic() - self._read_at >= self._interval
+        if self.current.is_pending(partition) and is_due:
+            self.refresh()
+        return self.current.parent(partition) is None or self.current.is_ready(partition, positions())
+
+
+def key_space_at_events(
+    connection: Cluster,
+    topics: Topics,
+    partitioner: Partitioner,
+    count: int,
+    open_log: Callable[[int], PartitionLog],
+) -> Callable[[], KeySpace]:
+    """Return the function that reads the key space for a reader whose positions are directly after an event.
+
+    `count`: the number of partitions without a repartitioning. `open_log` returns the logs of a partition.
+    """
+
+    @cache
+    def end_before(partition: int, offset: int) -> int:
+        last = open_log(partition).last_record("events", 0, offset)
+        return 0 if last is None else last.offset + 1
+
+    return lambda: requested_key_space(connection, topics, partitioner, count).with_event_ends(end_before)
