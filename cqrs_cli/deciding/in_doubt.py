@@ -20,7 +20,7 @@ from cqrs_cli.kafka.offsets import has_pending_commit
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.kafka.writer import KEY_CAUSE
-from cqrs_cli.keyspace.lineage import PartitionLineage
+from cqrs_cli.keyspace.assigned_keys import AssignedKeys
 from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, Claim, parse_claim
 from cqrs_cli.ownership.open_transactions import resolution_text
 
@@ -82,19 +82,19 @@ def resolve_in_doubt(
     timeout_ms: int,
     offset_pending: bool,
     report: Callable[[str], None],
-    lineage: Callable[[], PartitionLineage | None] = lambda: None,
+    visible_keys: Callable[[], AssignedKeys | None] = lambda: None,
     keys: int | None = None,
 ) -> bool:
     """Resolve an in-doubt transaction of the partition's writer, and report it to `report`. Return True if there was an
     in-doubt transaction.
 
     The writer is fenced first, so a transaction that is still open was left open by Kafka. `offset_pending`: the
-    group's offset seems to stay pending. `lineage`: returns the visible partition history after a repartitioning.
+    group's offset seems to stay pending. `visible_keys`: returns the assigned keys by the visible partition history.
     `keys`: the partition of the keys topic, for an aggregate with personal fields. Nothing is changed if a transaction
     of another client is open, too, if the claim names another topic than `topic_id`, or if Kafka does not answer.
     """
     try:
-        committed = _resolve(log, topic_id, timeout_ms, offset_pending, lineage(), keys)
+        committed = _resolve(log, topic_id, timeout_ms, offset_pending, visible_keys(), keys)
     except (CqrsError, KafkaException):
         return False
     if committed is not None:
@@ -117,12 +117,12 @@ def _resolve(
     topic_id: str,
     timeout_ms: int,
     offset_pending: bool,
-    lineage: PartitionLineage | None,
+    assigned_keys: AssignedKeys | None,
     keys: int | None,
 ) -> bool | None:
     """Return True if the transaction was committed, False if it was aborted, None if none was resolved."""
     own_logs = [(log.topics.name(kind), log.partition) for kind in KINDS]
-    shared_logs = _shared_logs(log, lineage, keys)
+    shared_logs = _shared_logs(log, assigned_keys, keys)
     with Admin(log.connection) as admin:
         writer = admin.fence_writer(log.topics.transactional_id(log.partition), timeout_ms)
         producers = admin.open_producers([*own_logs, *shared_logs])
@@ -164,8 +164,8 @@ def _resolve(
             traces = traces._replace(hidden_key=_command_of_keys(log, keys, start))
         hides_inherited = writer.producer_id in producers[log.topics.deferred, log.partition]
         shows_split = (
-            lineage is not None
-            and _repartitioning_traces(log, lineage, claim, traces, hides_inherited).show_commit
+            assigned_keys is not None
+            and _repartitioning_traces(assigned_keys, claim, traces, hides_inherited).show_commit
         )
         commit = shows_split or was_committed(traces)
         shared_with_writer = [
@@ -176,28 +176,28 @@ def _resolve(
 
 
 def _shared_logs(
-    log: PartitionLog, lineage: PartitionLineage | None, keys: int | None
+    log: PartitionLog, assigned_keys: AssignedKeys | None, keys: int | None
 ) -> list[tuple[str, int]]:
     """Return the logs that other writers write to, too: the keys, the partition history, the children's commands."""
     shared = [] if keys is None else [(log.topics.keys, keys)]
-    if lineage is not None:
+    if assigned_keys is not None:
         shared.append((log.topics.lineage, 0))
-        shared += ((log.topics.commands, child) for child in lineage.target_partitions(log.partition))
+        shared += ((log.topics.commands, child) for child in assigned_keys.target_partitions)
     return shared
 
 
 def _repartitioning_traces(
-    log: PartitionLog,
-    lineage: PartitionLineage,
+    assigned_keys: AssignedKeys,
     claim: Claim | None,
     traces: CommandTraces,
     hides_inherited: bool,
 ) -> RepartitioningTraces:
-    recorded_count = lineage.effective_count(log.partition)
+    recorded_count = assigned_keys.effective_count
     claimed_count = recorded_count if claim is None else claim.partitions
-    has_begun = log.partition in lineage.activated
     has_decided = traces.last_outcome is not None or bool(traces.hidden)
-    return RepartitioningTraces(claimed_count, recorded_count, has_begun, hides_inherited, has_decided)
+    return RepartitioningTraces(
+        claimed_count, recorded_count, assigned_keys.has_begun, hides_inherited, has_decided
+    )
 
 
 def _command_traces(

@@ -67,7 +67,7 @@ def read_log_state(
         committed=committed,
         claim=claim,
         deferred_id=described.ids["deferred"],
-        was_repartitioned=assigned_keys.lineage.was_repartitioned,
+        was_repartitioned=assigned_keys.was_repartitioned,
     )
     return state, last_outcome_record
 

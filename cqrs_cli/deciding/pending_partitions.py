@@ -89,9 +89,8 @@ def _pending_partitions(plan: Plan, partition: Partition, pool: ConsumerPool) ->
     except CqrsError:
         return  # the owner of the partition reports the error
     if assigned_keys.phase == "settle":
-        for number in assigned_keys.lineage.unfinished_partitions(assigned_keys.topic_partitions):
-            if assigned_keys.lineage.phase(number, assigned_keys.topic_partitions) == "wait":
-                yield partition._replace(number=number)
+        for number in assigned_keys.pending_partitions():
+            yield partition._replace(number=number)
 
 
 @dataclass(frozen=True, slots=True)

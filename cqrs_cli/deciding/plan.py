@@ -11,8 +11,7 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
 from cqrs_cli.keyspace.assigned_keys import AssignedKeys
-from cqrs_cli.keyspace.lineage import PartitionLineage
-from cqrs_cli.keyspace.lineage_log import SeenLineage, read_lineage
+from cqrs_cli.keyspace.planned_key_space import PlannedKeySpace
 from cqrs_cli.ownership.claim import Claim, Counts
 from cqrs_cli.ownership.committed_claims import ClaimSlot
 from cqrs_cli.ownership.owner_exit import OwnerExit
@@ -40,6 +39,7 @@ class Plan:
 
     connection: Connection
     topics: dict[str, AggregateTopics]  # by aggregate
+    key_spaces: dict[str, PlannedKeySpace]  # by aggregate
     package: str  # of the aggregates
     root: Path  # folder of the package; on a worker, in the shipped archive
     deciding: DecisionSettings
@@ -60,10 +60,6 @@ class Plan:
     checkpoints: str = ""  # a folder's URI, empty for none
     checkpoint_every: float = 3600.0  # s
     checkpoints_kept: int = 2  # of each partition
-    #: The partition histories with the requested counts, for shards that are built before a repartitioning.
-    requested_lineages: dict[str, PartitionLineage] = field(default_factory=dict)
-    #: The partition histories whose repartitionings were complete when the run began.
-    lineages: dict[str, SeenLineage] = field(default_factory=dict)
     timing: Timing = field(default_factory=Timing)
     brokers: int = 1  # in the cluster; an owner's clients need descriptors for each broker
     reports: Address | None = None  # the driver's address for reports
@@ -98,36 +94,15 @@ class Plan:
             lineage=1,
         )
 
-    def assigned_keys(self, partition: Partition, lineage: PartitionLineage) -> AssignedKeys:
-        """Return the assigned keys of a partition, by this partition history of its aggregate."""
-        return AssignedKeys(
-            lineage, partition.number, self.topics[partition.aggregate].partitions, self.deciding.partitioner
-        )
-
     def read_assigned_keys(
         self,
         partition: Partition,
         lineage_bounds: tuple[int, int] | None = None,
         pool: ConsumerPool | None = None,
     ) -> AssignedKeys:
-        """Return the assigned keys of a partition, by the current partition history. An aggregate that was never
-        repartitioned has no history to read.
-
-        A history that was complete when the run began is read again only if `lineage_bounds`, the (start, end) of its
-        log, has another end. Before a fence `lineage_bounds` is None.
-        """
-        described = self.topics[partition.aggregate]
-        if (requested := self.requested_lineages.get(partition.aggregate)) is not None:
-            return self.assigned_keys(partition, requested)
-        if described.lineage_id is None:
-            return self.assigned_keys(partition, PartitionLineage((described.partitions,)))
-        seen = self.lineages.get(partition.aggregate)
-        if seen is not None and (lineage_bounds is None or lineage_bounds[1] == seen.end):
-            return self.assigned_keys(partition, seen.lineage)
-        lineage = read_lineage(
-            self.connection, described.topics, described.partitions, bounds=lineage_bounds, pool=pool
-        )
-        return self.assigned_keys(partition, lineage)
+        """Return the assigned keys of a partition, as `PlannedKeySpace.read_keys` does."""
+        key_space = self.key_spaces[partition.aggregate]
+        return key_space.read_keys(self.connection, partition.number, lineage_bounds, pool)
 
     def log(self, partition: Partition) -> PartitionLog:
         """Return a partition's logs."""

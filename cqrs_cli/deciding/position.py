@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UsageError
+from cqrs_cli.errors import ContradictionError, CqrsError, UsageError
 from cqrs_cli.kafka.position_notation import format_position
-from cqrs_cli.keyspace.lineage import count_covering
+from cqrs_cli.keyspace.count_errors import partition_count_error
 from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, UNKNOWN_TOPICS, Accepted, Claim
 
 
@@ -98,19 +98,6 @@ def _check_partition_count(log: LogState, claimed_count: int) -> None:
             f"its partition history has {log.partitions}",
             "restore the lineage topic of the aggregate, unless a broker has just come back",
         )
-
-
-def partition_count_error(aggregate: str, topic: str, before: int, after: int) -> ConfigurationError:
-    """Return the error for a topic whose partition count changed without a repartitioning."""
-    hint = (
-        "fewer partitions would spread the events of a key: recreate the topic with the old count, or migrate to "
-        "new topics"
-    )
-    if after > before:
-        covering_count = count_covering(before, after)
-        repartition = f"cqrs repartition {aggregate} --partitions {covering_count}"
-        hint = f"record the new count in the partition history: {repartition}"
-    return ConfigurationError(f"{topic} had {before} partitions and now has {after}", hint)
 
 
 def gap(log: LogState, position: int) -> tuple[int, int]:

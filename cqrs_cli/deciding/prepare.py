@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.deciding.open_keys import require_keyring
 from cqrs_cli.deciding.plan import Partition, Plan, partition_claim_slot
-from cqrs_cli.deciding.position import check_offset_in_log, partition_count_error
+from cqrs_cli.deciding.position import check_offset_in_log
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.kafka.admin.topics import Admin, check_topics, find_topics
 from cqrs_cli.kafka.connection.connection import Connection
@@ -16,10 +16,9 @@ from cqrs_cli.kafka.position_notation import parse_position
 from cqrs_cli.kafka.readers import bounds
 from cqrs_cli.kafka.topics.acls import denied_acls, required_acls
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
-from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import AggregateTopics, TopicPlan, Topics
-from cqrs_cli.keyspace.key_space import unknown_count_error
-from cqrs_cli.keyspace.lineage_log import SeenLineage, read_lineage, visible_lineage_with_end
+from cqrs_cli.keyspace.count_errors import partition_count_error
+from cqrs_cli.keyspace.planned_key_space import PlannedKeySpace, plan_key_space
 from cqrs_cli.ownership.claim import Claim, next_run_epoch
 from cqrs_cli.ownership.committed_claims import committed_claims
 from cqrs_cli.ownership.timing import Timing
@@ -54,19 +53,18 @@ def prepare(
     _raise_limits(len(topics), brokers)
     _check_partitions(topics, [*losses, *force_failed])
     claims = _committed_claims(connection, topics)
-    lineages: dict[str, SeenLineage] = {}
+    key_spaces: dict[str, PlannedKeySpace] = {}
     for name, described in topics.items():
-        lineage = check_lineage(connection, described, settings.partitioner)
-        if lineage is None or not lineage.lineage.was_repartitioned:
+        key_spaces[name] = plan_key_space(connection, described, settings.partitioner)
+        if not key_spaces[name].was_repartitioned:
             _check_counts(
                 described, [claim for partition, claim in claims.items() if partition.aggregate == name]
             )
-        elif not lineage.lineage.unfinished_partitions(described.partitions):
-            lineages[name] = lineage
     _check_offsets(connection, topics, losses, force_failed, claims)
     return Plan(
         connection,
         topics,
+        key_spaces,
         settings.aggregates,
         settings.root,
         DecisionSettings.of(settings),
@@ -82,37 +80,9 @@ def prepare(
         checkpoints=settings.checkpoint_location or "",
         checkpoint_every=settings.checkpoint_every.total_seconds(),
         checkpoints_kept=settings.checkpoints_kept,
-        lineages=lineages,
         brokers=brokers,
         timing=_timing(settings, standby),
     )
-
-
-def check_lineage(
-    connection: Connection, described: AggregateTopics, partitioner: Partitioner
-) -> SeenLineage | None:
-    """Return the partition history of an aggregate, None if it has no history. Raise `ConfigurationError` if the
-    partition count of the topics is not in the history: then a key would be decided in two partitions.
-
-    A repartitioning that was interrupted before its request has left an empty history. Hidden records are waited for
-    only if the count requires them, because the owners of this run may have to end the transaction that hides them.
-    """
-    if described.lineage_id is None:
-        return None
-    topics, count = described.topics, described.partitions
-    seen = visible_lineage_with_end(connection, topics, count)
-    lineage = seen.lineage
-    if count not in lineage.counts:
-        lineage = read_lineage(connection, topics, count)
-    if count not in lineage.counts:
-        raise unknown_count_error(topics, count, lineage)
-    if lineage.was_repartitioned and partitioner == "none":
-        raise ConfigurationError(
-            f"the partitions of {topics.aggregate} were repartitioned: "
-            'with partitioner = "none" the partition of a key is unknown',
-            'set partitioner to what the clients use: "murmur2" or "crc32"',
-        )
-    return seen
 
 
 def _check_counts(described: AggregateTopics, claims: Iterable[Claim | None]) -> None:

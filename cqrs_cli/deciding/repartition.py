@@ -27,6 +27,7 @@ from cqrs_cli.kafka.topics.topics import Kind, Topics
 from cqrs_cli.keyspace.added_partitions import add_partitions, create_lineage_topic
 from cqrs_cli.keyspace.lineage import PartitionLineage, count_covering
 from cqrs_cli.keyspace.lineage_log import HIDDEN_RECORD_TIMEOUT, read_lineage, request_repartitioning
+from cqrs_cli.keyspace.planned_key_space import PlannedKeySpace
 from cqrs_cli.keyspace.records import Grow
 from cqrs_cli.ownership.claim import TERMINAL, Claim
 from cqrs_cli.ownership.committed_claims import committed_claims
@@ -142,7 +143,11 @@ def plan_with_future_partitions(plan: Plan, aggregate: str, target_count: int) -
     return replace(
         plan,
         topics={aggregate: replace(described, partitions=target_count)},
-        requested_lineages={aggregate: planned.lineage},
+        key_spaces={
+            aggregate: PlannedKeySpace(
+                described.topics, plan.deciding.partitioner, target_count, planned.lineage
+            )
+        },
     )
 
 

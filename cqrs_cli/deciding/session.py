@@ -19,7 +19,6 @@ from cqrs_cli.kafka.readers import StalledError, watermarks
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError
 from cqrs_cli.kafka.writer import BatchTransaction, FencedWriter
-from cqrs_cli.keyspace.lineage import PartitionLineage
 from cqrs_cli.ownership.claim import Claim, parse_claim
 from cqrs_cli.ownership.session import Session
 
@@ -43,7 +42,7 @@ class OwnerSession(Session[FencedWriter]):
         self.rules = plan.deciding.rules(self.described, partition.number, self.log.codec.payload_threshold)
         self.counts = own_claim.counts
         self.batch: Batch | None = None  # the current or last batch
-        self.assigned_keys = plan.assigned_keys(partition, PartitionLineage((self.described.partitions,)))
+        self.assigned_keys = plan.key_spaces[partition.aggregate].initial_keys(partition.number)
         timing, max_record_bytes = plan.timing, min(self.described.max_bytes[kind] for kind in KINDS)
         writer = FencedWriter(self.log, max_record_bytes, timing.transaction_timeout, timing.produce_timeout)
         super().__init__(plan.connection, plan.claim_slot(partition), writer, own_claim, timing, batch_limit)
@@ -76,11 +75,7 @@ class OwnerSession(Session[FencedWriter]):
         No other step reads that log, and the writer's next transaction there would commit or abort the transaction that
         Kafka hides.
         """
-        hidden = [
-            child
-            for child in self.assigned_keys.lineage.target_partitions(self.log.partition)
-            if self._has_open_forwards(child)
-        ]
+        hidden = [child for child in self.assigned_keys.target_partitions if self._has_open_forwards(child)]
         if hidden and hides_forwards(self.log, hidden):
             raise StalledError(f"commands that {self.log.log_name('commands')} forwarded are hidden")
 

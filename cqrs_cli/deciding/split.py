@@ -27,7 +27,7 @@ from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.kafka.readers import watermarks
 from cqrs_cli.kafka.writer import BatchTransaction
-from cqrs_cli.keyspace.records import Begun, Split, lineage_value
+from cqrs_cli.keyspace.records import Begun, lineage_value
 from cqrs_cli.ownership.claim import Claim
 
 #: The limits of one transaction that imports deferred commands, in commands and (roughly) bytes: it must end before its
@@ -80,9 +80,7 @@ def import_deferred(session: OwnerSession, cache: StateCache, position: int) -> 
                 failpoints.reached("adopt.before_begun")
                 session.writer.append_partition_history(lineage_value(Begun(session.partition.number)))
         failpoints.reached("adopt.chunk")
-    assigned_keys = session.assigned_keys
-    lineage = assigned_keys.lineage.with_record(Begun(session.partition.number))
-    session.assigned_keys = assigned_keys._replace(lineage=lineage)
+    session.assigned_keys = session.assigned_keys.with_record(Begun(session.partition.number))
 
 
 def drain_end(session: OwnerSession) -> int | None:
@@ -98,25 +96,20 @@ def split(session: OwnerSession, cache: StateCache, position: int) -> None:
     """Hand over the keys that belong to a child with the next count. From then on the claim contains the next count."""
     cache.flush()
     assigned_keys, positions = session.assigned_keys, cache.positions
-    next_count = assigned_keys.lineage.next_count(assigned_keys.partition, assigned_keys.topic_partitions)
-    assert next_count is not None
-    record = Split(
-        assigned_keys.partition,
-        assigned_keys.effective_count,
-        next_count,
+    record = assigned_keys.next_split(
         position,
         max(positions.events, session.bounds("events")[1]),
         max(positions.outcomes, session.bounds("outcomes")[1]),
         max(positions.deferred, session.bounds("deferred")[1]),
         positions.clock,
     )
-    claim = replace(session.current_claim(), partitions=next_count)
+    claim = replace(session.current_claim(), partitions=record.after)
     failpoints.reached("split.before")
     with _transaction(session, cache, position, claim):
         session.writer.append_partition_history(lineage_value(record))
     failpoints.reached("split.after")
     session.own_claim = claim
-    session.assigned_keys = assigned_keys._replace(lineage=assigned_keys.lineage.with_record(record))
+    session.assigned_keys = assigned_keys.with_record(record)
     cache.learn_keys(session.assigned_keys.key_filter, afresh=True)
     cache.check_keys(session.own_claim.accepted is not None)
     drop_moved_keys(cache, session.assigned_keys.key_filter)

@@ -25,9 +25,6 @@ from cqrs_cli.deciding.report import compose_report, encode_report
 from cqrs_cli.deciding.retire import replace_claim
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.kafka.consumer_pool import ConsumerPool
-from cqrs_cli.kafka.readers import StalledError
-from cqrs_cli.keyspace.lineage import PartitionLineage
-from cqrs_cli.keyspace.lineage_log import HiddenLineageError, visible_lineage
 from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.session import Session
 from cqrs_cli.ownership.signals import HANDLED_ERRORS, BatchTooLarge
@@ -219,20 +216,11 @@ class DecidingSupervisor(Supervisor):
     def resolve_in_doubt(self, offset_pending: bool) -> bool:
         timeout = int(self.timing.transaction_timeout * 1000)
         keys = None if self.keys is None else self.keys.partition
+        key_space = self.plan.key_spaces[self.partition.aggregate]
+        visible_keys = partial(key_space.visible_keys, self.connection, self.partition.number)
         return resolve_in_doubt(
-            self.log, self._topic_id, timeout, offset_pending, self.notes.append, self._lineage, keys
+            self.log, self._topic_id, timeout, offset_pending, self.notes.append, visible_keys, keys
         )
-
-    def handle_stall(self, error: StalledError) -> None:
-        """Wait for another owner's split, whose transaction hides the partition history; raise any other error."""
-        if not isinstance(error, HiddenLineageError):
-            raise error
-
-    def _lineage(self) -> PartitionLineage | None:
-        described = self.plan.topics[self.partition.aggregate]
-        if described.lineage_id is None:
-            return None
-        return visible_lineage(self.connection, described.topics, described.partitions)
 
     def handle_other(self, error: BaseException, session: Session[Any]) -> None:
         """After a process error in the aggregate's code, let the next owner decide the commands before the interrupted

@@ -36,7 +36,12 @@ _T = TypeVar("_T")
 
 
 class StalledError(UnavailableError):
-    """Records before the requested end stay invisible: an open transaction hides them, or the broker is lost."""
+    """Records before the requested end stay invisible: an open transaction hides them, or the broker is lost.
+
+    `is_temporary`: the transaction is another owner's, which will end it.
+    """
+
+    is_temporary = False
 
 
 def partition_count(connection: Cluster, topic: str) -> int:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from cqrs_cli.kafka.topics.partitioner import KeyHome, Partitioner, partition_function, target_partition
 from cqrs_cli.keyspace.lineage import PartitionLineage, Phase
+from cqrs_cli.keyspace.records import LineageRecord, Split
 
 
 class AssignedKeys(NamedTuple):
@@ -32,6 +33,40 @@ class AssignedKeys(NamedTuple):
             KeyHome(self.partitioner, self.effective_count, self.partition)
             if self.lineage.was_repartitioned
             else None
+        )
+
+    @property
+    def was_repartitioned(self) -> bool:
+        """True if keys have moved, or will move."""
+        return self.lineage.was_repartitioned
+
+    @property
+    def target_partitions(self) -> list[int]:
+        """The partitions to which this partition has handed over keys."""
+        return self.lineage.target_partitions(self.partition)
+
+    @property
+    def has_begun(self) -> bool:
+        """True for a target partition that has imported its deferred commands."""
+        return self.partition in self.lineage.activated
+
+    def pending_partitions(self) -> list[int]:
+        """Return the partitions of the aggregate that wait for a split."""
+        unfinished = self.lineage.unfinished_partitions(self.topic_partitions)
+        return [
+            number for number in unfinished if self.lineage.phase(number, self.topic_partitions) == "wait"
+        ]
+
+    def with_record(self, record: LineageRecord) -> "AssignedKeys":
+        """Return the assigned keys after one more record of the partition history."""
+        return self._replace(lineage=self.lineage.with_record(record))
+
+    def next_split(self, position: int, events: int, outcomes: int, deferred: int, clock: int) -> Split:
+        """Return the next split of the partition in phase `settle`, which ends its logs at these offsets."""
+        next_count = self.lineage.next_count(self.partition, self.topic_partitions)
+        assert next_count is not None
+        return Split(
+            self.partition, self.effective_count, next_count, position, events, outcomes, deferred, clock
         )
 
     def partition_of(self) -> Callable[[bytes], int] | None:

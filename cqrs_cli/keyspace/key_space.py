@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 from msgspec.structs import replace as replace_split
 
-from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import KeyHome, Partitioner, partition_for, target_partition
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keyspace.count_errors import unknown_count_error
 from cqrs_cli.keyspace.key_history import KeyHistory
-from cqrs_cli.keyspace.lineage import PartitionLineage, Segment, count_covering
+from cqrs_cli.keyspace.lineage import PartitionLineage, Segment
 from cqrs_cli.keyspace.lineage_log import HIDDEN_RECORD_TIMEOUT, read_lineage, visible_lineage
 from cqrs_cli.keyspace.records import Split
 
@@ -190,7 +190,7 @@ def read_key_space(
     """
     lineage = requested_key_space(connection, topics, partitioner, count, timeout).lineage
     if count not in lineage.counts:
-        raise unknown_count_error(topics, count, lineage)
+        raise unknown_count_error(topics.aggregate, count, lineage.counts[-1])
     return KeySpace(lineage.up_to_count(count), partitioner)
 
 
@@ -208,12 +208,3 @@ def requested_key_space(
     if not readers.exists(connection, topics.lineage):
         return KeySpace.fixed(count, partitioner)
     return KeySpace(read_lineage(connection, topics, count, timeout), partitioner)
-
-
-def unknown_count_error(topics: Topics, count: int, lineage: PartitionLineage) -> ConfigurationError:
-    """Return the error for topics whose partition count is not in their partition history."""
-    name, last = topics.aggregate, lineage.counts[-1]
-    return ConfigurationError(
-        f"the topics of {name} have {count} partitions, but its partition history ends with {last}",
-        f"raise the count: cqrs repartition {name} --partitions {count_covering(last, count)}",
-    )

@@ -27,6 +27,8 @@ class HiddenLineageError(readers.StalledError):
     its successor fences it, or the broker aborts its transaction after the timeout.
     """
 
+    is_temporary = True
+
 
 #: Timeout in seconds for a hidden record, for commands that run once. A killed owner may hide a record for 20 s.
 HIDDEN_RECORD_TIMEOUT = 40.0

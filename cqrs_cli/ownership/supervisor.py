@@ -228,7 +228,8 @@ class Supervisor(MonitoredThread):
 
     def handle_stall(self, error: StalledError) -> None:
         """Raise the error that ends the run, unless the owner may wait for another client's open transaction."""
-        raise error
+        if not error.is_temporary:
+            raise error
 
     @abstractmethod
     def handle_unwritable_record(self, error: BatchTooLarge) -> None:

@@ -72,6 +72,7 @@ def without_aggregates(processes: ProcessPlan) -> Plan:
     return Plan(
         processes.connection,
         {},
+        {},
         processes.package,
         processes.root,
         DecisionSettings(processes.partitioner, 0, 0),

@@ -127,7 +127,7 @@ REPARTITIONING = [
     Mutation(
         "a partition history without requests hides manually added partitions",
         "cqrs_cli/deciding/prepare.py",
-        (("if lineage is None or not lineage.lineage.was_repartitioned:", "if lineage is None:"),),
+        (("if not key_spaces[name].was_repartitioned:", "if described.lineage_id is None:"),),
         "tests/deciding/test_repartition.py::test_lineage_without_request_adopts_nothing",
     ),
     Mutation(

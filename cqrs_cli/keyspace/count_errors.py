@@ -1,0 +1,27 @@
+"""The errors for a partition count that is not in the partition history."""
+
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.keyspace.lineage import count_covering
+
+
+def partition_count_error(aggregate: str, topic: str, before: int, after: int) -> ConfigurationError:
+    """Return the error for a topic whose partition count changed without a repartitioning."""
+    hint = (
+        "fewer partitions would spread the events of a key: recreate the topic with the old count, or migrate to "
+        "new topics"
+    )
+    if after > before:
+        hint = f"record the new count in the partition history: {_command(aggregate, before, after)}"
+    return ConfigurationError(f"{topic} had {before} partitions and now has {after}", hint)
+
+
+def unknown_count_error(aggregate: str, count: int, last: int) -> ConfigurationError:
+    """Return the error for topics with `count` partitions if the partition history ends with `last`."""
+    return ConfigurationError(
+        f"the topics of {aggregate} have {count} partitions, but its partition history ends with {last}",
+        f"raise the count: {_command(aggregate, last, count)}",
+    )
+
+
+def _command(aggregate: str, before: int, after: int) -> str:
+    return f"cqrs repartition {aggregate} --partitions {count_covering(before, after)}"
