@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from msgspec.structs import replace as changed
-
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope
@@ -166,14 +164,8 @@ def _inherited_entries(parent: PartitionLog, key_filter: KeyHome, split: Split) 
         for entry in entries.values()
         if entry is not None and key_filter.matches(entry.subject.encode())
     )
-    inherited = (inherited_entry(entry, split.partition) for entry in own_entries)
+    inherited = (entry.passed_on_by(split.partition) for entry in own_entries)
     return {entry.key: entry for entry in inherited}
-
-
-def inherited_entry(entry: Deferral, parent: int) -> Deferral:
-    """Return a parent's entry in the form that it has in the child."""
-    partition = parent if entry.partition is None else entry.partition
-    return changed(entry, partition=partition, resubmitted_offset=None, resubmitted_topic="")
 
 
 def drop_moved_keys(cache: StateCache, key_filter: KeyHome | None) -> None:

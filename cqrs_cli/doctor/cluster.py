@@ -20,7 +20,7 @@ from cqrs_cli.kafka.topics.process_topics import ProcessUse
 from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.kafka.transactional import TRANSACTION_TIMEOUT, transaction_timeout_error
-from cqrs_cli.keyspace.lineage_log import visible_lineage
+from cqrs_cli.keyspace.key_space import poll_key_space
 from cqrs_cli.settings.durations import milliseconds
 
 #: The roles that are checked by default.
@@ -137,15 +137,15 @@ def _topics(
 
 def _repartitioning(connection: Cluster, topics: Topics, partitions: int) -> Iterator[Check]:
     """Report a repartitioning in progress, and its next step. `partitions`: of the commands topic now."""
-    lineage = visible_lineage(connection, topics, partitions)
-    count = lineage.counts[-1]
+    key_space = poll_key_space(connection, topics, partitions)
+    count = key_space.counts[-1]
     if count > partitions:
         yield warn(
             "topics",
             f"{topics.aggregate} is being repartitioned to {count} partitions; its commands topic has {partitions}",
             f"complete it: cqrs repartition {topics.aggregate} --partitions {count}",
         )
-    elif unfinished := lineage.unfinished_partitions(partitions):
+    elif unfinished := key_space.unfinished_partitions(partitions):
         yield warn(
             "topics",
             f"{topics.aggregate} is being repartitioned to {count} partitions: {len(unfinished)} are not split or"

@@ -19,7 +19,7 @@ from cqrs_cli.kafka.topics.partitioner import KeyHome, Partitioner, partition_fo
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keyspace.count_errors import unknown_count_error
 from cqrs_cli.keyspace.key_history import KeyHistory
-from cqrs_cli.keyspace.lineage import PartitionLineage, Segment
+from cqrs_cli.keyspace.lineage import PartitionLineage, Segment, Stage
 from cqrs_cli.keyspace.lineage_log import HIDDEN_RECORD_TIMEOUT, read_lineage, visible_lineage
 from cqrs_cli.keyspace.records import Split
 
@@ -95,6 +95,17 @@ class KeySpace:
         split.
         """
         return self.lineage.inherited_splits(partition)
+
+    def stages(self, topic_partitions: int) -> dict[int, Stage]:
+        """Return the stage of every partition during a repartitioning, by number; an empty dict after it.
+
+        `topic_partitions` is the number of partitions that all topics have.
+        """
+        return self.lineage.stages(topic_partitions)
+
+    def unfinished_partitions(self, topic_partitions: int) -> list[int]:
+        """Return the partitions that have not yet split or begun; `topic_partitions` is as for `stages`."""
+        return self.lineage.unfinished_partitions(topic_partitions)
 
     def history_of(self, partition: int) -> KeyHistory | None:
         """Return the history of a partition's keys; None if the aggregate was never repartitioned."""
@@ -208,3 +219,10 @@ def requested_key_space(
     if not readers.exists(connection, topics.lineage):
         return KeySpace.fixed(count, partitioner)
     return KeySpace(read_lineage(connection, topics, count, timeout), partitioner)
+
+
+def poll_key_space(connection: Cluster, topics: Topics, count: int) -> KeySpace:
+    """Return the key space by the visible records of the existing partition history, for reports of a repartitioning's
+    progress. It hashes no keys.
+    """
+    return KeySpace(visible_lineage(connection, topics, count), "none")

@@ -16,8 +16,7 @@ from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keyspace.lineage import PartitionLineage, Stage
-from cqrs_cli.keyspace.lineage_log import visible_lineage
+from cqrs_cli.keyspace.key_space import KeySpace, poll_key_space
 from cqrs_cli.ownership.committed_claims import ClaimReader, CommittedClaim
 from cqrs_cli.ownership.trials.slow_command import read_slow_command
 from cqrs_cli.status.partition import AGGREGATE, PartitionStatus, owner_of
@@ -99,7 +98,7 @@ class AggregateStatusReader:
             statuses, {partition for partition, end in stable_ends.items() if end < bounds[partition][1]}
         )
 
-    def _poll_repartitioning(self) -> Mapping[int, Stage]:
+    def _poll_repartitioning(self) -> Mapping[int, str]:
         """Return the stage of the repartitioning in each partition that takes part.
 
         Partitions that were added since the last poll are included from now on, with new clients: the old clients do
@@ -194,18 +193,18 @@ class _RepartitioningProgress:
 
     def __init__(self, connection: Connection, topics: Topics) -> None:
         self._connection, self._topics = connection, topics
-        self._lineage: PartitionLineage | None = None
+        self._key_space: KeySpace | None = None
         self._end = 0
 
-    def poll_stages(self, reader: Consumer, partition_count: int) -> Mapping[int, Stage]:
+    def poll_stages(self, reader: Consumer, partition_count: int) -> Mapping[int, str]:
         """Return partition → stage; empty without a repartitioning."""
         topic = self._topics.lineage
-        if self._lineage is None and not readers.partition_count_with(self._connection, reader, topic):
+        if self._key_space is None and not readers.partition_count_with(self._connection, reader, topic):
             return {}
         end = readers.watermarks(reader, topic, 0)[1]
-        if self._lineage is None or end != self._end:
-            self._lineage, self._end = visible_lineage(self._connection, self._topics, partition_count), end
-        return self._lineage.stages(partition_count)
+        if self._key_space is None or end != self._end:
+            self._key_space, self._end = poll_key_space(self._connection, self._topics, partition_count), end
+        return self._key_space.stages(partition_count)
 
 
 def _is_temporary(error: CqrsError) -> bool:

@@ -21,7 +21,6 @@ from cqrs_cli.core.fold import VersionedState, decode_event
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import DedupEntry
-from cqrs_cli.deciding.inherit import inherited_entry
 from cqrs_cli.keyspace.key_history import KeyHistory
 from cqrs_cli.keyspace.lineage import PartitionLineage
 from cqrs_cli.keyspace.records import Begun, Grow, LineageRecord, Split
@@ -204,7 +203,7 @@ class RepartitionedHistory:
             for entry in self._entries[parent]
             if partition_among(entry.subject.encode(), count) == target
         ]
-        return [inherited_entry(entry, parent) for entry in entries]
+        return [entry.passed_on_by(parent) for entry in entries]
 
     def _append_entries(self, partition: int, *entries: Deferral) -> None:
         for entry in entries:

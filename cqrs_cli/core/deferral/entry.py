@@ -13,6 +13,7 @@ from typing import Annotated, NamedTuple, Protocol
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec.structs import replace
 
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.timestamps import milliseconds_of
@@ -97,6 +98,11 @@ class Deferral(Struct, frozen=True, gc=False):
     def inherited_from(self) -> int | UnsetType:
         """The partition of the deferred record for outcomes; unset if it is the entry's own partition."""
         return UNSET if self.partition is None else self.partition
+
+    def passed_on_by(self, parent: int) -> "Deferral":
+        """Return the entry in the form that it has in a child of the partition `parent`: not resubmitted."""
+        partition = parent if self.partition is None else self.partition
+        return replace(self, partition=partition, resubmitted_offset=None, resubmitted_topic="")
 
     @property
     def is_parked(self) -> bool:

@@ -25,7 +25,6 @@ from cqrs_cli.core.personal.data_keys import random_key
 from cqrs_cli.core.personal.encryption import DataKey
 from cqrs_cli.core.stored import DedupEntry, restore_dedup_entry
 from cqrs_cli.deciding.deferred_fold import deferred_entries
-from cqrs_cli.deciding.inherit import inherited_entry
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.ownership.timing import APPLY_EVERY
@@ -151,7 +150,7 @@ class Simulation:
         """Mark the deferred commands as inherited from the parent, of whose stores this simulation has copies."""
         with self._simulated.reading():
             own_entries = [entry for entry in deferred_entries(self._simulated) if entry.partition is None]
-        inherited = [inherited_entry(entry, parent) for entry in own_entries]
+        inherited = [entry.passed_on_by(parent) for entry in own_entries]
         removed = dict.fromkeys(entry.key for entry in own_entries)
         added = {entry.key: entry for entry in inherited}
         self._simulated.fold(self._simulated.positions, deferred={**removed, **added})
