@@ -13,13 +13,18 @@ from cqrs_cli.client.envelope import NO_ATTRIBUTES, Attributes, ReadyCommand, wr
 from cqrs_cli.client.field_values import command_data
 from cqrs_cli.client.uuid7 import uuid7
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.messages.command import CommandEnvelope
+from cqrs_cli.core.checks import decoder_of, read_data, read_expected
+from cqrs_cli.core.messages.command import CommandEnvelope, read_command
+from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.json import read_members
 from cqrs_cli.core.messages.reaction_id import reserved_id_error
+from cqrs_cli.core.messages.record import Headers, Record
 from cqrs_cli.errors import UsageError
 
 #: The `source` of commands without a source.
 SOURCE = "/cqrs/send"
+
+_STRUCTURED: Headers = [*HEADERS]
 
 
 def compose(
@@ -79,12 +84,24 @@ _read_known = msgspec.json.Decoder(cast("type[_Line]", _Known)).decode
 _read_line = msgspec.json.Decoder(_Line).decode
 
 
+def require_decodable(aggregate: Aggregate, command: ReadyCommand) -> None:
+    """Raise `CheckFailed` if the owner would fail the command because of its attributes, type or data.
+
+    The data of a payload reference are not checked, because they are in the payload store.
+    """
+    envelope = read_command(Record(0, 0, None, command.value, _STRUCTURED))
+    decode = decoder_of(aggregate, envelope.type)
+    if envelope.reference() is None:
+        read_data(aggregate, decode, envelope, {}, None)
+    read_expected(envelope.expected_text())
+
+
 def complete_line(line: bytes) -> ReadyCommand:
     """Return a line of JSON as a command. The bytes are not changed; a missing id, source or specversion is prepended.
 
-    Only the attributes that sending needs are read; the owner checks the others. Raises `ValueError` for a line that
-    is not a JSON object with a `type` like `bank_account.Deposit` and a `subject`. Also raises it for a misspelt
-    attribute, because an owner would silently ignore it as an extension.
+    Only the attributes that sending needs are read. Raises `ValueError` for a line that is not a JSON object with a
+    `type` like `bank_account.Deposit` and a `subject`. Also raises it for a misspelt attribute, because an owner would
+    silently ignore it as an extension.
     """
     try:
         attributes = _read_attributes(line)

@@ -4,15 +4,17 @@ import codecs
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from cqrs_cli.client.compose import complete_line
+from cqrs_cli.client.compose import complete_line, require_decodable
 from cqrs_cli.client.envelope import ReadyCommand
 from cqrs_cli.client.outcomes import OutcomeWaiter, ReceivedOutcome
 from cqrs_cli.client.producer import CommandProducer
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.messages.reasons import CheckFailed
 from cqrs_cli.errors import CqrsError, UsageError
 from cqrs_cli.kafka.topics.topics import Topics
 
@@ -44,10 +46,11 @@ class SentCommands(NamedTuple):
 _BYTE_ORDER_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-def read_lines(lines: Iterable[bytes], aggregates: Collection[str]) -> Iterator[ReadyCommand]:
+def read_lines(lines: Iterable[bytes], aggregates: Mapping[str, Aggregate]) -> Iterator[ReadyCommand]:
     """Yield the commands in lines of JSON; empty lines are skipped.
 
-    Raises `UsageError`, with the line number, for the first line that is not a command to one of the `aggregates`.
+    Raises `UsageError`, with the line number, for the first line that is not a command to one of the `aggregates`, or
+    that its owner could not read.
     """
     for number, line in enumerate(lines, 1):
         if line.isspace():
@@ -62,6 +65,10 @@ def read_lines(lines: Iterable[bytes], aggregates: Collection[str]) -> Iterator[
             raise UsageError(
                 f"line {number}: no aggregate {command.aggregate!r}; known: {', '.join(aggregates)}"
             )
+        try:
+            require_decodable(aggregates[command.aggregate], command)
+        except CheckFailed as failure:
+            raise UsageError(f"line {number}: {failure.message}") from None
         yield command
 
 

@@ -4,13 +4,16 @@ from typing import Any, cast
 
 import pytest
 
+from cqrs_cli import registry
 from cqrs_cli.client.envelope import ReadyCommand
 from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.client.send import SentCommands, read_lines, send_all
 from cqrs_cli.errors import UnavailableError, UsageError
 from cqrs_cli.kafka.topics.topics import Topics
+from tests.support import ROOT
 
-VALID_LINE = b'{"type":"a.B","subject":"s"}\n'
+VALID_LINE = b'{"type":"bank_account.Close","subject":"s"}\n'
+AGGREGATES = {"bank_account": registry.load("bank_account", "aggregates", ROOT)}
 
 
 class FakeProducer:
@@ -34,38 +37,56 @@ class FakeProducer:
 
 
 def send(commands: Iterable[ReadyCommand], producer: FakeProducer) -> SentCommands:
-    return send_all(cast(CommandProducer, producer), {"a": Topics("a")}, commands, lambda count: None)
+    return send_all(
+        cast(CommandProducer, producer),
+        {"bank_account": Topics("bank_account")},
+        commands,
+        lambda count: None,
+    )
 
 
 def test_empty_lines_are_skipped() -> None:
-    sent_commands = send(read_lines([VALID_LINE, b"\n", VALID_LINE, b"  "], ["a"]), FakeProducer())
-    assert (sent_commands.total, sent_commands.aggregates) == (2, {"a": 2})
+    sent_commands = send(read_lines([VALID_LINE, b"\n", VALID_LINE, b"  "], AGGREGATES), FakeProducer())
+    assert (sent_commands.total, sent_commands.aggregates) == (2, {"bank_account": 2})
 
 
 @pytest.mark.parametrize(
     ("invalid_line", "message"),
     [
         (b"{", "line 3: Input data was truncated"),
-        (b'{"type":"x.B","subject":"s"}', "line 3: no aggregate 'x'; known: a"),
+        (b'{"type":"x.B","subject":"s"}', "line 3: no aggregate 'x'; known: bank_account"),
+        (b'{"type":"bank_account.Shut","subject":"s"}', "line 3: bank_account.Shut is not a command"),
+        (
+            b'{"type":"bank_account.Close","subject":"s","data":{"why":1}}',
+            "line 3: Object contains unknown field `why`",
+        ),
+        (
+            b'{"type":"bank_account.Close","subject":"s","expectedversion":"x"}',
+            "line 3: not an expected version: 'x'",
+        ),
+        (
+            b'{"type":"bank_account.Close","subject":"s","expirytime":"noon"}',
+            "line 3: Invalid RFC3339 encoded datetime - at `$.expirytime`",
+        ),
     ],
 )
 def test_invalid_line_is_named(invalid_line: bytes, message: str) -> None:
     with pytest.raises(UsageError) as raised:
-        send(read_lines([VALID_LINE, b"\n", invalid_line, VALID_LINE], ["a"]), FakeProducer())
-    assert raised.value.message == message
+        send(read_lines([VALID_LINE, b"\n", invalid_line, VALID_LINE], AGGREGATES), FakeProducer())
+    assert raised.value.message.startswith(message)
     assert raised.value.hint == "1 command was sent before it: correct the line, and send the remaining lines"
 
 
 def test_lost_brokers_name_the_sent_count() -> None:
     producer = FakeProducer(fails_at=2)
     with pytest.raises(UnavailableError, match="no broker; 2 commands were sent; start one"):
-        send(read_lines([VALID_LINE] * 5, ["a"]), producer)
+        send(read_lines([VALID_LINE] * 5, AGGREGATES), producer)
     assert producer.discarded
 
 
 def test_ctrl_c_discards_the_queue() -> None:
     def interrupted_commands() -> Iterator[Any]:
-        yield from read_lines([VALID_LINE], ["a"])
+        yield from read_lines([VALID_LINE], AGGREGATES)
         raise KeyboardInterrupt
 
     producer = FakeProducer()
@@ -76,4 +97,4 @@ def test_ctrl_c_discards_the_queue() -> None:
 
 def test_byte_order_mark_is_named() -> None:
     with pytest.raises(UsageError, match="line 1 begins with a byte order mark"):
-        list(read_lines([codecs.BOM_UTF8 + VALID_LINE], ["a"]))
+        list(read_lines([codecs.BOM_UTF8 + VALID_LINE], AGGREGATES))

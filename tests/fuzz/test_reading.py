@@ -144,7 +144,7 @@ def test_the_first_bad_line_is_named(lines: list[bytes]) -> None:
     lines = [line.replace(b"\n", b" ") + b"\n" for line in lines]
     ready_commands = []
     try:
-        for command in read_lines(lines, ["bank_account"]):
+        for command in read_lines(lines, {"bank_account": ACCOUNT}):
             ready_commands.append(command)
             document = msgspec.json.decode(command.value, type=dict[str, msgspec.Raw])
             assert {"specversion", "id", "source", "type", "subject"} <= document.keys()
@@ -190,6 +190,6 @@ def test_deep_nesting_is_rejected() -> None:
             read(DEEP_JSON)
     assert parse_claim('{"x":' * 10_000) is None
     with pytest.raises(UsageError, match=r"line 2: (nested too deeply|Input data was truncated)"):
-        list(read_lines([b"\n", DEEP_JSON], ["bank_account"]))
+        list(read_lines([b"\n", DEEP_JSON], {"bank_account": ACCOUNT}))
     record_line(0, record(DEEP_JSON))
     assert json_line(record_document(0, record(DEEP_JSON)))

@@ -2,12 +2,15 @@
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count as counting
 from typing import Any, NamedTuple
 
+from cqrs_cli.client.compose import complete_line
+from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Headers
+from cqrs_cli.kafka.connection.connection import Connection
 
 STRUCTURED_HEADERS: Headers = [*HEADERS]
 
@@ -45,6 +48,15 @@ def command(type: str, subject: str, id: str, data: Any = None, **attributes: An
     return CommandRecord(
         json.dumps(document(type, subject, id, data, **attributes)).encode(), subject.encode()
     )
+
+
+def send_unchecked(connection: Connection, prefix: str, lines: Iterable[dict[str, Any]]) -> None:
+    """Send lines as `cqrs send --file` does, also commands that it would reject."""
+    with CommandProducer(connection, "murmur2") as producer:
+        for line in lines:
+            ready = complete_line(json.dumps(line).encode())
+            producer.send(f"{prefix}{ready.aggregate}.commands", ready.subject.encode(), ready.value)
+        producer.flush()
 
 
 def increment_commands(count: int, subject: str = "a", first: int = 0) -> list[CommandRecord]:

@@ -19,7 +19,7 @@ def dry_run_file(cli: Cli, file: str) -> None:
     from cqrs_cli.client.send import open_lines, read_lines
 
     with open_lines(file) as lines:
-        dry_run(cli, list(read_lines(lines, cli.aggregate_names())), ids_may_repeat=True)
+        dry_run(cli, list(read_lines(lines, cli.usable_aggregates(None))), ids_may_repeat=True)
 
 
 def send_file(cli: Cli, file: str, timeout: float | None) -> None:
@@ -29,9 +29,9 @@ def send_file(cli: Cli, file: str, timeout: float | None) -> None:
     """
     from cqrs_cli.client.send import open_lines, read_lines
 
-    names = cli.aggregate_names()
+    aggregates = cli.usable_aggregates(None)
     with open_lines(file) as lines:
-        send_commands(cli, read_lines(lines, names), names, timeout)
+        send_commands(cli, read_lines(lines, aggregates), aggregates, timeout)
 
 
 def send_commands(

@@ -11,7 +11,7 @@ from cqrs_cli.core.messages.outcome import dead_letter
 from cqrs_cli.core.messages.record import Headers, Record
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.cli.conftest import Cqrs
-from tests.support.commands import CommandRecord
+from tests.support.commands import CommandRecord, command
 from tests.support.harness import TopicHarness
 from tests.support.owners import run_plan
 
@@ -57,11 +57,8 @@ def test_unreadable_values_are_not_retried(value: bytes | None) -> None:
 @pytest.fixture
 def cqrs_with_dead_letters(cqrs_on_broker: Cqrs, connection: Connection, prefix: str, tmp_path: Path) -> Cqrs:
     """`cqrs` on topics with dead letters: two commands of unknown types, and a record that is not a command."""
-    for name in ("a", "b"):
-        line = json.dumps({**COMMAND, "id": f"c-{name}", "subject": name, "type": "bank_account.Fly"})
-        (tmp_path / f"{name}.ndjson").write_text(line)
-        cqrs_on_broker("send", "--file", str(tmp_path / f"{name}.ndjson"))
     harness = TopicHarness(connection, prefix, tmp_path / "owner", "bank_account", partitions=2)
+    harness.send(*(command("bank_account.Fly", name, f"c-{name}") for name in ("a", "b")))
     harness.send(CommandRecord(b"x", b"?"))
     run_plan(harness.plan())
     return cqrs_on_broker

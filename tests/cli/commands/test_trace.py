@@ -12,6 +12,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.cli.conftest import Cqrs
 from tests.support import AGGREGATES
+from tests.support.commands import send_unchecked
 from tests.support.simple_owner import SimpleOwner
 
 pytestmark = pytest.mark.kafka
@@ -29,9 +30,7 @@ def cqrs_with_correlations(cqrs_on_broker: Cqrs, connection: Connection, prefix:
         {"type": "counter.Increment", "subject": "d", "id": "z", "correlationid": "order-8"},
         {"type": "counter.Increment", "subject": "e", "id": "y"},
     ]
-    lines = "".join(json.dumps({"correlationid": "order-9", **row}) + "\n" for row in rows[:-1])
-    (tmp_path / "rows.ndjson").write_text(lines + json.dumps(rows[-1]))
-    assert cqrs_on_broker("send", "--file", "rows.ndjson").status == 0
+    send_unchecked(connection, prefix, [{"correlationid": "order-9", **row} for row in rows[:-1]] + rows[-1:])
     for name in ("bank_account", "counter"):
         aggregate = registry.load(name, "aggregates", AGGREGATES.parent)
         SimpleOwner(connection, Topics(name, prefix), aggregate).decide()

@@ -4,9 +4,13 @@ import re
 import secrets
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from cqrs_cli.settings.settings import load_settings
 from tests.support.brokers import Broker
+from tests.support.commands import send_unchecked
 from tests.support.project import Project
 
 
@@ -32,6 +36,11 @@ class Shop(Project):
         assert process.returncode == 0, err
         self.stderr += err
         return out
+
+    def send_unchecked(self, lines: list[dict[str, Any]]) -> None:
+        """Send commands to customers, also commands that `cqrs send` rejects, with their payloads in the store."""
+        payloads = load_settings({}, self.folder).payloads()
+        send_unchecked(replace(self.connection, payloads=payloads), self.prefix, lines)
 
     def files_with_personal_text(self, *folders: Path) -> set[str]:
         """Return the files below the folders that contain any of the personal texts."""
