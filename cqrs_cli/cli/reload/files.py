@@ -4,6 +4,7 @@ import concurrent.futures
 import multiprocessing
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,24 @@ from cqrs_cli.runs.source_files import read_sources, sources_digest
 #: The environment variable that passes the digest of the checked files to the run.
 CHECKED_CODE = "CQRS_RELOAD_JUDGED"
 
+#: The environment variable with the file descriptor to which the run writes a byte once it has compared the digest.
+STARTED_FD = "CQRS_RELOAD_STARTED_FD"
+
 
 def check_reloaded_code(root: Path, package: str) -> None:
     """Raise `CqrsError` if the files have changed since --reload checked them: the run may have loaded other code.
 
-    A reloaded run calls this after its imports.
+    A reloaded run calls this after its imports, and then reports its start to the process with --reload.
     """
     checked = os.environ.get(CHECKED_CODE)
-    if checked is not None and checked != sources_digest(read_sources(root, package)):
+    if checked is None:
+        return
+    if checked != sources_digest(read_sources(root, package)):
         raise CqrsError(
             "the code changed while the run started", "it was not checked, so no command is decided"
         )
+    with suppress(OSError):  # the process with --reload was killed
+        os.write(int(os.environ[STARTED_FD]), b"1")
 
 
 def load_contracts(names: Sequence[str] | None, package: str, root: Path) -> dict[str, dict[str, Any]]:

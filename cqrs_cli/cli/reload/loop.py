@@ -6,8 +6,9 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
-from cqrs_cli.cli.reload.files import CHECKED_CODE, load_contracts
+from cqrs_cli.cli.reload.files import CHECKED_CODE, STARTED_FD, load_contracts
 from cqrs_cli.cli.reload.rules import Contracts, objections
 from cqrs_cli.errors import CqrsError, TakenOverError
 from cqrs_cli.runs.source_files import Sources, changed_paths, read_sources, sources_digest
@@ -32,6 +33,8 @@ class Reloader:
         self._command, self._names, self._package, self._root = list(command), names, package, root
         self._report = report
         self._child: subprocess.Popen[bytes] | None = None
+        #: The run writes a byte to this pipe once it has loaded the checked code; None after the byte was read.
+        self._start_reports: BinaryIO | None = None
         #: The files and contracts of the running code.
         self._sources: Sources = {}
         self._contracts: Contracts = {}
@@ -51,12 +54,33 @@ class Reloader:
 
     def _start(self) -> None:
         # A process group of its own: the terminal does not send Ctrl-C to it, so it gets a signal only once, from here.
-        environment = {**os.environ, CHECKED_CODE: sources_digest(self._sources)}
-        self._child = subprocess.Popen(self._command, env=environment, process_group=0)
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+        self._close_start_reports()
+        self._start_reports = os.fdopen(reader, "rb", buffering=0)
+        variables = {CHECKED_CODE: sources_digest(self._sources), STARTED_FD: str(writer)}
+        try:
+            self._child = subprocess.Popen(
+                self._command, env={**os.environ, **variables}, process_group=0, pass_fds=[writer]
+            )
+        finally:
+            os.close(writer)
+
+    def _is_starting(self) -> bool:
+        """Return True if the run has not loaded its code yet: it exits if the files differ from the checked files."""
+        if self._start_reports is not None and self._start_reports.read(1):
+            self._close_start_reports()
+        return self._start_reports is not None
+
+    def _close_start_reports(self) -> None:
+        if self._start_reports is not None:
+            self._start_reports.close()
+            self._start_reports = None
 
     def _stop(self) -> None:
         """Stop the run as Ctrl-C does, and wait for its end. A second Ctrl-C is forwarded."""
         child, self._child = self._child, None
+        self._close_start_reports()
         if child is None:
             return
         if child.poll() is None:
@@ -92,11 +116,14 @@ class Reloader:
         objection_texts, contracts = self._objections()
         if objection_texts:
             consequence = "the run continues with the previous code" if self._child else "no run is active"
+            if self._child is not None and self._is_starting():
+                self._stop()
+                consequence = "the run had not loaded its code yet; it starts once the code is accepted"
             self._report(f"changed: {', '.join(changed_files)}; not reloaded, {consequence}")
             for objection in objection_texts:
                 self._report(f"  {objection}")
             return current
-        self._report(f"changed: {', '.join(changed_files) or 'nothing'}; restarting")
+        self._report(f"changed: {', '.join(changed_files) or 'nothing since the last start'}; restarting")
         self._stop()
         self._sources, self._contracts = current, contracts
         self._start()

@@ -1,5 +1,6 @@
 """`cqrs run --reload`, with a program in place of the run that only logs its start and its stop."""
 
+import os
 import re
 import sys
 import threading
@@ -8,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.cli.reload.files import CHECKED_CODE, check_reloaded_code
+from cqrs_cli.cli.reload.files import CHECKED_CODE, STARTED_FD, check_reloaded_code
 from cqrs_cli.cli.reload.loop import Reloader
 from cqrs_cli.errors import CqrsError, TakenOverError
 from tests.cli.conftest import Cqrs
 from tests.support import AGGREGATES
 from tests.support.waiting import eventually
 
-#: Logs its start. Ends at SIGTERM, or at once with the exit code in the file `end`.
+#: Logs its start, and reports that its code is loaded unless a file `slow` exists. Ends at SIGTERM,
+#: or at once with the exit code in the file `end`.
 RUN_PROGRAM = """
 import os, pathlib, signal, sys, time
 log = pathlib.Path({log!r})
@@ -28,6 +30,8 @@ def stop(*_):
 signal.signal(signal.SIGTERM, stop)
 log_line("started")
 log.with_name("judged").write_text(os.environ["CQRS_RELOAD_JUDGED"])
+if not log.with_name("slow").exists():
+    os.write(int(os.environ["CQRS_RELOAD_STARTED_FD"]), b"1")
 end = log.with_name("end")
 while not end.exists():
     time.sleep(0.02)
@@ -103,7 +107,10 @@ def test_code_change_during_the_start_fails(
     monkeypatch.setenv(
         CHECKED_CODE, eventually(lambda: digest_file.read_text() if digest_file.exists() else "")
     )
+    reader, writer = os.pipe()
+    monkeypatch.setenv(STARTED_FD, str(writer))
     check_reloaded_code(folder, "aggregates")
+    assert os.read(reader, 2) == b"1"
     reloader_thread.source.write_text("def")
     with pytest.raises(CqrsError, match="the code changed while the run started"):
         check_reloaded_code(folder, "aggregates")
@@ -122,6 +129,20 @@ def test_broken_code_keeps_the_run(reloader_thread: ReloaderThread) -> None:
     reloader_thread.source.write_text(reloader_thread.text)
     reloader_thread.wait_for_note("the files match the running code again")
     reloader_thread.wait_for_log("started")
+
+
+@pytest.mark.program
+def test_broken_code_during_a_start_waits(reloader_thread: ReloaderThread) -> None:
+    slow_start = reloader_thread.log.with_name("slow")
+    slow_start.touch()
+    reloader_thread.change("class Increment", "# another line\nclass Increment")
+    reloader_thread.wait_for_log("started", "stopped", "started")
+    reloader_thread.source.write_text("def")
+    reloader_thread.wait_for_note("the run had not loaded its code yet; it starts once the code is accepted")
+    reloader_thread.wait_for_log("started", "stopped", "started", "stopped")
+    slow_start.unlink()
+    reloader_thread.source.write_text(reloader_thread.text)
+    reloader_thread.wait_for_log("started", "stopped", "started", "stopped", "started")
 
 
 @pytest.mark.program
