@@ -17,7 +17,6 @@ from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.aggregate.values import require_exact
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.timestamps import milliseconds_of
-from cqrs_cli.core.personal.redaction import personal_texts_in, redact_text
 from cqrs_cli.core.reserved import RESERVED_COMMANDS
 from cqrs_cli.errors import UnavailableError, UsageError
 from cqrs_cli.formatting import counted
@@ -177,7 +176,7 @@ class Client:
             else:
                 decider_aggregate.decode_command[wire_type](data)
         except ValueError as error:
-            reason = redact_text(str(error), personal_texts_in(type(command), data))
+            reason = decider_aggregate.personal.redact_mismatch(str(error), type(command), data)
             raise UsageError(f"{wire_type}: {reason}", "give each field a value of its type") from None
         return write_command(
             decider_aggregate.name, aggregate_id, wire_type, data, CLIENT_SOURCE, attributes, IN_PYTHON

@@ -39,7 +39,7 @@ def compose(
     Raises `UsageError` for an unknown command or field, or a value that is not of the field's type.
     """
     wire_type = _wire_type(aggregate, command)
-    data = command_data(wire_type, aggregate.commands[wire_type], aggregate.decode_command[wire_type], fields)
+    data = command_data(aggregate, wire_type, fields)
     return write_command(aggregate.name, subject, wire_type, data, SOURCE, attributes)
 
 

@@ -1,20 +1,18 @@
 """Parser of command fields on a command line: `amount=100`, `customer[name]=Ada`, `tag=a tag=b`."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 from msgspec.inspect import AnyType, NoneType
 
-from cqrs_cli.core.aggregate.decider import Command
+from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.fields import fields_of, spell_type, values_of
 from cqrs_cli.core.aggregate.type_tree import TypeNode, tree_of
 from cqrs_cli.core.aggregate.values import require_finite
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.personal_fields import personal_fields
-from cqrs_cli.core.personal.redaction import personal_texts_in, redact_text
 from cqrs_cli.errors import UsageError
 
 #: `amount=100`, `amount:=100`, `lines[0][sku]=tea`.
@@ -22,15 +20,14 @@ _FIELD = re.compile(r"(?P<name>[^\W\d]\w*)(?P<path>(?:\[[^\]]*\])*)(?P<json>:?)=
 _KEY = re.compile(r"\[([^\]]*)\]")
 
 
-def command_data(
-    wire_type: str, command: type[Command], decode: Callable[[bytes], Command], fields: Sequence[str]
-) -> bytes:
-    """Return the fields as JSON that the command's decoder takes; raise `UsageError` with the name of an invalid field.
+def command_data(aggregate: Aggregate, wire_type: str, fields: Sequence[str]) -> bytes:
+    """Return the fields of a command as JSON that its decoder takes.
 
-    Error messages never contain the value of a personal field.
+    Raises `UsageError` with the name of an invalid field. The message never contains the value of a personal field.
     """
+    command, personal_schema = aggregate.commands[wire_type], aggregate.personal
     known_fields = describe_fields(command)
-    personal = {name for field in personal_fields(command) for name in (field.name, field.wire)}
+    personal = {name for field in personal_schema.fields_of(command) for name in (field.name, field.wire)}
     values: dict[str, Any] = {}
     for field_text in fields:
         match = _FIELD.fullmatch(field_text)
@@ -52,10 +49,10 @@ def command_data(
     data = b""
     try:
         data = encode_json(values)
-        decode(data)
+        aggregate.decode_command[wire_type](data)
     except ValueError as error:
         raise UsageError(
-            f"{wire_type}: {redact_text(str(error), personal_texts_in(command, data))}", known_fields
+            f"{wire_type}: {personal_schema.redact_mismatch(str(error), command, data)}", known_fields
         ) from None
     return data
 

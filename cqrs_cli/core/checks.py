@@ -20,8 +20,6 @@ from cqrs_cli.core.messages.outcome import Original
 from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
-from cqrs_cli.core.personal.personal_fields import personal_fields
-from cqrs_cli.core.personal.redaction import redact_mismatch
 from cqrs_cli.core.reserved import RESERVED_COMMANDS
 from cqrs_cli.core.stored import DedupEntry
 
@@ -72,7 +70,7 @@ def personal_members(aggregate: Aggregate) -> Mapping[str, frozenset[str]]:
     """Return the names of the personal members in the data of commands, by command type."""
     members = {kind: frozenset[str]() for kind in RESERVED_COMMANDS}
     for kind, cls in aggregate.commands.items():
-        members[kind] = frozenset(field.wire for field in personal_fields(cls))
+        members[kind] = frozenset(field.wire for field in aggregate.personal.fields_of(cls))
     return members
 
 
@@ -153,8 +151,8 @@ def read_data(
 
 def _mismatch_message(aggregate: Aggregate, type: str, data: bytes, error: ValueError) -> str:
     """Return why the data do not match their class: the decoder's message, or a substitute without personal values."""
-    cls = aggregate.commands.get(type) if aggregate.has_personal_fields else None
-    return str(error) if cls is None else redact_mismatch(str(error), cls, data)
+    cls = aggregate.commands.get(type)
+    return str(error) if cls is None else aggregate.personal.redact_mismatch(str(error), cls, data)
 
 
 def read_expected(text: str | None) -> VersionCondition | None:

@@ -3,8 +3,7 @@
 import hashlib
 from struct import Struct
 
-from cqrs_cli.core.aggregate.decider import State
-from cqrs_cli.core.personal.masking import mask_data
+from cqrs_cli.core.aggregate.aggregate import Aggregate
 
 MODULUS = 2**256
 
@@ -20,12 +19,12 @@ def aggregate_digest(aggregate_id: str, version: int, state: bytes) -> int:
     )
 
 
-def state_digest(cls: type[State], aggregate_id: str, version: int, state: bytes) -> int:
-    """Return the digest of an aggregate with a state of this class, without its personal fields.
+def state_digest(aggregate: Aggregate, aggregate_id: str, version: int, state: bytes) -> int:
+    """Return the digest of an instance of `aggregate`, without its personal fields.
 
     So the digest is the same before and after an erasure, and for readers without keys.
     """
-    return aggregate_digest(aggregate_id, version, mask_data(cls, state))
+    return aggregate_digest(aggregate_id, version, aggregate.personal.redact_data(aggregate.state, state))
 
 
 def add_digests(total: int, digest: int) -> int:

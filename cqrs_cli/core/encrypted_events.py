@@ -12,7 +12,6 @@ from cqrs_cli.core.messages.json import read_members, write_members
 from cqrs_cli.core.messages.payload_reference import with_data
 from cqrs_cli.core.personal.encrypted_data import ENCRYPTED_MARKER, FindKey, decrypt_by_shape, kids_in
 from cqrs_cli.core.personal.encryption import ValueLocation, is_encrypted
-from cqrs_cli.core.personal.personal_fields import personal_fields
 
 _ERASED = ERASED.encode()
 
@@ -42,7 +41,7 @@ def redact_command(aggregate: Aggregate, document: bytes) -> bytes:
 
 
 def _members_of(aggregate: Aggregate, classes: Mapping[str, type[Struct]]) -> PersonalMembers:
-    fields = {kind: personal_fields(cls) for kind, cls in classes.items()}
+    fields = {kind: aggregate.personal.fields_of(cls) for kind, cls in classes.items()}
     return PersonalMembers(
         aggregate.name,
         {

@@ -13,7 +13,6 @@ from cqrs_cli.core.aggregate.decider import Event, State
 from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS, class_line, is_interrupt
 from cqrs_cli.core.aggregate.upcasting import UpcastError
 from cqrs_cli.core.messages.event import EventEnvelope
-from cqrs_cli.core.personal.redaction import redact_mismatch
 
 
 class FoldError(Exception):
@@ -119,8 +118,8 @@ def _unreadable(aggregate: Aggregate, event: EventEnvelope, error: BaseException
     if isinstance(error, UpcastError):
         return f"{error} (on {event.type} {event.id})"
     cls, message = aggregate.events.get(event.type), str(error)
-    if aggregate.has_personal_fields and cls is not None:
-        message = redact_mismatch(message, cls, bytes(event.data))
+    if cls is not None:
+        message = aggregate.personal.redact_mismatch(message, cls, bytes(event.data))
     line = class_line(cls)
     return (
         f"{event.type} {event.id} does not match its class: {message}{line and f' ({line})'}; events stay as they "

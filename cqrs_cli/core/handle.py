@@ -20,7 +20,6 @@ from cqrs_cli.core.messages.payload_reference import (
 from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import utc
-from cqrs_cli.core.personal.redaction import personal_texts, redact_text
 
 #: Bytes to reserve within the broker's limit for the headers and other fields of a record and its batch (Kafka's record
 #: format v2).
@@ -56,7 +55,7 @@ def call_decide(
     except PROCESS_ERRORS:
         raise
     except Later as later:
-        return _redact_later(later, command, state) if aggregate.has_personal_fields else later
+        return _redact_later(later, aggregate, command, state) if aggregate.has_personal_fields else later
     except Rejected as rejected:
         return _business_rule(rejected, aggregate, command, state)
     except BaseException as error:  # the aggregate's code may raise any exception
@@ -142,11 +141,12 @@ def _business_rule(rejected: Rejected, aggregate: Aggregate, command: Command, s
             raise
         return CheckFailed(Reason.HANDLER_ERROR, aggregate.describe_error(error))
     if aggregate.has_personal_fields:
-        values = personal_texts(command, state)
-        message, code = redact_text(message, values), redact_text(code, values, Rejected("").code)
+        redact = aggregate.personal.text_redactor(command, state)
+        message, code = redact(message), redact(code, Rejected("").code)
     return CheckFailed(Reason.BUSINESS_RULE, message, code=truncate(code))
 
 
-def _redact_later(later: Later, command: Command, state: State) -> Later:
+def _redact_later(later: Later, aggregate: Aggregate, command: Command, state: State) -> Later:
     """Return `Later` with its reason redacted if the reason contains a personal value."""
-    return Later(later.after, redact_text(str(later.reason), personal_texts(command, state)))
+    redact = aggregate.personal.text_redactor(command, state)
+    return Later(later.after, redact(str(later.reason)))

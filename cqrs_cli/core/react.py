@@ -12,6 +12,7 @@ from cqrs_cli.core.aggregate.decider import Command, Event
 from cqrs_cli.core.aggregate.errors import class_name
 from cqrs_cli.core.messages.expected_version import parse_expected
 from cqrs_cli.core.personal.personal_fields import personal_fields
+from cqrs_cli.core.personal.redaction import personal_texts, redact_text
 from cqrs_cli.core.process import Process, Send
 from cqrs_cli.core.recorded import Recorded
 
@@ -23,6 +24,11 @@ _FORM = "react(event: Placed | Paid, at: cqrs.Recorded)"
 
 class InvalidReaction(ValueError):
     """`react` returned a value that is not a valid command to send."""
+
+    def redact(self, event: Event, command: Command) -> "InvalidReaction":
+        """Return the error without a personal value of the event or the command; the error itself if they have none."""
+        values = personal_texts(event, command)
+        return InvalidReaction(redact_text(values, str(self))) if values else self
 
 
 def subscribed_events(process: Process) -> list[type[Event]]:

@@ -4,18 +4,17 @@ They copy personal values to places where deleting the key does not erase them. 
 personal fields must include `Erased`. `Erased` comes once, in the same partition, after the events that it erases.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.aggregate.erased import Erased
-from cqrs_cli.core.personal.personal_fields import personal_fields
 
 _NAMED = 3  # the maximal number of events that an error names
 
 
 def check_subscription(
-    events: Collection[type[Event]], aggregates: Iterable[Aggregate], keeps_personal: str | None = None
+    events: Collection[type[Event]], aggregates: Collection[Aggregate], keeps_personal: str | None = None
 ) -> None:
     """Check that a subscription to `events` includes `Erased` if one of the events has personal fields.
 
@@ -31,7 +30,11 @@ def check_subscription(
         )
     if Erased in events or keeps_personal is not None:
         return
-    personal_events = sorted(kind.__name__ for kind in events if personal_fields(kind))
+    personal_events = sorted(
+        kind.__name__
+        for kind in events
+        if any(aggregate.personal.fields_of(kind) for aggregate in aggregates)
+    )
     if personal_events:
         more = f" and {len(personal_events) - _NAMED} more" if len(personal_events) > _NAMED else ""
         raise TypeError(

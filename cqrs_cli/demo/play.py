@@ -208,7 +208,7 @@ class BankDemo:
         count = total = 0
         state_dir = self.settings.state_dir
         statuses = aggregate_statuses(self.connection, self.topics, state_dir)
-        for status in with_shards(statuses, self.topics, state_dir, self.aggregate.state):
+        for status in with_shards(statuses, self.topics, state_dir, self.aggregate):
             if status.shard is None or status.shard.digest is None:
                 raise CqrsError(f"the state of partition {status.partition} is missing", "run the demo again")
             count += status.shard.aggregates

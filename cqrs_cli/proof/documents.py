@@ -16,8 +16,6 @@ from cqrs_cli.core.messages.json import read_members
 from cqrs_cli.core.messages.payload_reference import data_of_document, with_data
 from cqrs_cli.core.messages.reasons import CheckFailed
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.masking import mask_data
-from cqrs_cli.core.personal.personal_fields import personal_fields
 from cqrs_cli.proof.fingerprints import FitsCommand
 
 #: Reduces a command's document to the part that is compared.
@@ -42,11 +40,12 @@ def document_mask(aggregate: Aggregate | None) -> MaskDocument:
         try:
             members = read_members(document)
             kind = msgspec.json.decode(members["type"], type=str)
-            cls = None if aggregate is None else aggregate.commands.get(kind)
-            if cls is not None and not personal_fields(cls):
+            if aggregate is None or (cls := aggregate.commands.get(kind)) is None:
+                return with_data(document, b"null")
+            if not aggregate.personal.fields_of(cls):
                 return document
-            data = None if cls is None else data_of_document(document)
-            return with_data(document, b"null" if cls is None or data is None else mask_data(cls, data))
+            data = data_of_document(document)
+            return with_data(document, b"null" if data is None else aggregate.personal.redact_data(cls, data))
         except (ValueError, KeyError, RecursionError):  # not a document; msgspec's errors are ValueErrors
             return document
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
-from cqrs_cli.core.aggregate.decider import State
+from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.extras import missing_modules
 from cqrs_cli.following.processes.load import LoadedProcess
@@ -28,7 +28,7 @@ _RATE_INTERVAL = 0.5
 #: Seconds after which topics that did not exist are searched again.
 _SEARCH_INTERVAL = 5.0
 
-_NO_CLASSES: Mapping[str, type[State]] = MappingProxyType({})
+_NO_AGGREGATES: Mapping[str, Aggregate] = MappingProxyType({})
 
 
 class _StatusSource(Protocol):
@@ -130,11 +130,14 @@ class StatusReader:
         return with_rates(first_snapshot, self.poll_statuses())
 
     def with_states(
-        self, snapshot: StatusSnapshot, store: str, digest_states: Mapping[str, type[State]] = _NO_CLASSES
+        self,
+        snapshot: StatusSnapshot,
+        store: str,
+        digest_aggregates: Mapping[str, Aggregate] = _NO_AGGREGATES,
     ) -> StatusSnapshot:
         """Return the snapshot with this machine's shards of the aggregates. `store`: the setting `store`.
 
-        `digest_states`: aggregate → class of its states, for the aggregates whose digests are summed up.
+        `digest_aggregates`: the aggregates by name whose states' digests are summed up.
         """
         statuses: list[PartitionStatus] = []
         for name, group in groupby(
@@ -146,7 +149,7 @@ class StatusReader:
                 from cqrs_cli.status.shards import with_shards
 
                 own_statuses = with_shards(
-                    own_statuses, self._topics[name], self._state_dir, digest_states.get(name)
+                    own_statuses, self._topics[name], self._state_dir, digest_aggregates.get(name)
                 )
             statuses += own_statuses
         return snapshot._replace(statuses=tuple(statuses))

@@ -11,7 +11,6 @@ from cqrs_cli.core.aggregate.decider import Command, Context, Decider, Event, Re
 from cqrs_cli.core.aggregate.errors import describe_error
 from cqrs_cli.core.context import MAX_EVENTS
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.masking import mask
 
 _Message = TypeVar("_Message", Event, State)
 
@@ -144,7 +143,7 @@ def without_personal(aggregate: Aggregate, message: _Message) -> _Message:
     """Return the event or state with redacted personal fields; raises `BrokenLaw` if its class rejects them."""
     __tracebackhide__ = True
     try:
-        return mask(message)
+        return aggregate.personal.redact(message)
     except Exception as error:  # raised by its own `__post_init__`
         raise BrokenLaw(
             f"{type(message).__name__} cannot be erased: {describe_error(error)}",

@@ -9,7 +9,7 @@ from cqrs_cli import registry
 from cqrs_cli.client.compose import complete_line, compose
 from cqrs_cli.client.envelope import Attributes
 from cqrs_cli.client.field_values import command_data
-from cqrs_cli.core.aggregate.values import command_decoder
+from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
@@ -154,10 +154,29 @@ class Read(cqrs.Command):
     by: dict[str, float | None] = cqrs.field(default_factory=dict)
 
 
+class Measured(cqrs.Event):
+    pass
+
+
+class Meter(cqrs.State):
+    pass
+
+
+def decide(command: Read, meter: Meter) -> list[Measured]:
+    return [Measured()]
+
+
+def evolve(meter: Meter, event: Measured) -> Meter:
+    return meter
+
+
+METER = Aggregate.of("meter", cqrs.Decider(decide, evolve, initial=Meter()))
+
+
 @pytest.mark.parametrize("field", ["temp=nan", "temp=-inf", "more=nan", "by[a]=inf"])
 def test_optional_numbers_are_finite(field: str) -> None:
     with pytest.raises(UsageError, match="is a number that is not finite"):
-        command_data("meter.Read", Read, command_decoder(Read), [field])
+        command_data(METER, "meter.Read", [field])
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 import cqrs_cli as cqrs
 from cqrs_cli.client.compose import compose
 from cqrs_cli.client.field_values import command_data
-from cqrs_cli.core.aggregate.values import command_decoder
+from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.errors import UsageError
 from tests.client.shopping import SHOPPING
 
@@ -92,6 +92,25 @@ class Greet(cqrs.Command):
             raise ValueError(f"{self.name} does not fit")
 
 
+class Greeted(cqrs.Event):
+    pass
+
+
+class People(cqrs.State):
+    pass
+
+
+def decide(command: Greet, state: People) -> list[Greeted]:
+    return [Greeted()]
+
+
+def evolve(state: People, event: Greeted) -> People:
+    return state
+
+
+PEOPLE = Aggregate.of("people", cqrs.Decider(decide, evolve, initial=People()))
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -105,5 +124,5 @@ class Greet(cqrs.Command):
 def test_messages_have_no_personal_value(fields: tuple[str, ...], message: str) -> None:
     """Only personal fields are redacted. The last field is not personal."""
     with pytest.raises(UsageError) as raised:
-        command_data("people.Greet", Greet, command_decoder(Greet), fields)
+        command_data(PEOPLE, "people.Greet", fields)
     assert str(raised.value).startswith(message)

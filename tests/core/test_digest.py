@@ -7,12 +7,13 @@ from functools import reduce
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregates.counter import Counter
+from aggregates.counter import decider as counter_decider
 from cqrs_cli.core import digest
+from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.personal.encrypted_data import encrypt_data
 from cqrs_cli.core.personal.encryption import DataKey, ValueLocation
-from tests.core.personal.customer import Customer
+from tests.core.personal.customer import CUSTOMER, Customer
 
 Row = tuple[str, int, bytes]
 rows = st.tuples(st.text(max_size=8), st.integers(1, 2**53), st.binary(max_size=16))
@@ -60,6 +61,7 @@ def test_personal_fields_do_not_change_the_digest() -> None:
     encrypted = encrypt_data(
         Customer, plain, DataKey.of_random(bytes(72)), ValueLocation("customer", "a", "state", "")
     )
-    digests = {digest.state_digest(Customer, "a", 1, state) for state in (erased, plain, encrypted)}
+    digests = {digest.state_digest(CUSTOMER, "a", 1, state) for state in (erased, plain, encrypted)}
     assert digests == {digest.aggregate_digest("a", 1, erased)}
-    assert digest.state_digest(Counter, "a", 1, b"{ }") == digest.aggregate_digest("a", 1, b"{ }")
+    counter = Aggregate.of("counter", counter_decider)
+    assert digest.state_digest(counter, "a", 1, b"{ }") == digest.aggregate_digest("a", 1, b"{ }")

@@ -92,7 +92,7 @@ PERSONAL_DATA = [
     Mutation(
         "a shard is kept after a field becomes personal",
         "cqrs_cli/core/aggregate/schema.py",
-        (("        for field in personal_fields(cls):", "        for field in ():"),),
+        (("        for field in tree_of(cls).personal_fields:", "        for field in ():"),),
         f"{_PERSONAL_FIELD_TESTS}::test_schema_digest_depends_on_annotations",
     ),
     Mutation(
@@ -130,7 +130,7 @@ PERSONAL_DATA = [
     Mutation(
         "a digest changes with an erasure",
         "cqrs_cli/core/digest.py",
-        (("version, mask_data(cls, state))", "version, state)"),),
+        (("version, aggregate.personal.redact_data(aggregate.state, state))", "version, state)"),),
         "tests/core/test_digest.py::test_personal_fields_do_not_change_the_digest",
     ),
     Mutation(
@@ -142,7 +142,7 @@ PERSONAL_DATA = [
     Mutation(
         "an erased state keeps its values",
         "cqrs_cli/core/aggregate/erased.py",
-        (("        redacted = mask(state)\n", "        redacted = state\n"),),
+        (("        redacted = redact(state)\n", "        redacted = state\n"),),
         "tests/core/test_erasure.py::test_erased_folds_to_the_redacted_state",
     ),
     Mutation(
@@ -218,8 +218,8 @@ PERSONAL_DATA = [
         "cqrs_cli/core/handle.py",
         (
             (
-                "        values = personal_texts(command, state)\n",
-                "        values = personal_texts(command)\n",
+                "        redact = aggregate.personal.text_redactor(command, state)\n",
+                "        redact = aggregate.personal.text_redactor(command)\n",
             ),
         ),
         f"{_REDACTION_TESTS}::test_value_of_the_state_is_redacted",
@@ -227,7 +227,7 @@ PERSONAL_DATA = [
     Mutation(
         "an outcome quotes an invalid personal value",
         "cqrs_cli/core/checks.py",
-        (("aggregate.commands.get(type) if aggregate.has_personal_fields else None", "None"),),
+        (("aggregate.personal.redact_mismatch(str(error), cls, data)", "str(error)"),),
         f"{_REDACTION_TESTS}::test_outcome_has_no_personal_value",
     ),
     Mutation(
@@ -251,7 +251,7 @@ PERSONAL_DATA = [
     Mutation(
         "the JSON contract lacks the personal-data annotations",
         "cqrs_cli/core/aggregate/json_schema.py",
-        (("for field in personal_fields(cls):", "for field in personal_fields(cls)[:0]:"),),
+        (("for field in node.personal_fields:", "for field in ():"),),
         "tests/core/aggregate/test_json_schema.py::test_personal_fields_are_marked",
     ),
 ]

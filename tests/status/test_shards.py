@@ -15,7 +15,7 @@ from cqrs_cli.state.shard import open_shard
 from cqrs_cli.state.store import Positions, WriteBatch
 from cqrs_cli.status.partition import AGGREGATE, PartitionStatus
 from cqrs_cli.status.shards import with_shards
-from tests.core.personal.customer import Customer
+from tests.core.personal.customer import CUSTOMER, Customer
 
 TOPICS = Topics("customer")
 KEY = DataKey.of_random(bytes(range(72)))
@@ -37,7 +37,7 @@ def digest_of(folder: Path, state: bytes) -> int | None:
     store.apply(WriteBatch(store.token(), Positions(), Positions(), states))
     store.close()
     partition_status = PartitionStatus(AGGREGATE, "customer", "customer", TOPICS.commands, 0, topic_id="T")
-    (status,) = with_shards([partition_status], TOPICS, folder, Customer)
+    (status,) = with_shards([partition_status], TOPICS, folder, CUSTOMER)
     assert status.shard is not None and status.shard.aggregates == 1
     return status.shard.digest
 

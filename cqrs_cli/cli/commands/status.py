@@ -57,10 +57,8 @@ def status(
         cli.print_note(f"{name}: {cli.with_flags(str(error))}")
     warn_of_clock_difference(cli, connection)
     with closing(reader):
-        digest_states = (
-            {name: aggregate.state for name, aggregate in aggregates_by_name.items()} if with_digest else {}
-        )
-        snapshot = reader.with_states(reader.poll_with_rates(), cli.settings.store, digest_states)
+        digest_aggregates = aggregates_by_name if with_digest else {}
+        snapshot = reader.with_states(reader.poll_with_rates(), cli.settings.store, digest_aggregates)
     if projections is not None:
         snapshot = snapshot._replace(
             statuses=(*snapshot.statuses, *_projection_statuses(cli, connection, projections))

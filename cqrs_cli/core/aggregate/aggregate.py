@@ -20,7 +20,8 @@ from cqrs_cli.core.aggregate.values import command_decoder, require_exact, requi
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.nesting import check_nesting
 from cqrs_cli.core.personal.encrypted_data import redacting_decoder
-from cqrs_cli.core.personal.personal_fields import AnnotationError, personal_fields
+from cqrs_cli.core.personal.personal_fields import AnnotationError
+from cqrs_cli.core.personal.schema import PersonalSchema
 
 _M = TypeVar("_M", bound=Struct)
 
@@ -44,6 +45,7 @@ class Aggregate:
     decide_with_context: bool  # `decide` has a third parameter
     package: str  # the package or module of its code; errors name lines within it
     ce_source: str  # the CloudEvents source of its events and outcomes
+    personal: PersonalSchema  # the personal fields of all messages and of the state
     has_personal_fields: bool  # in any message or in its state
     evolves_erased: bool  # `evolve` accepts the reserved event `cqrs.Erased`
 
@@ -60,18 +62,18 @@ class Aggregate:
         for stored in (*types.events, types.state):
             schema.require_explicit_defaults(stored)
         try:
-            personal = [personal_fields(message) for message in (*types.commands, *types.events, types.state)]
+            personal = PersonalSchema((*types.commands, *types.events, types.state))
         except AnnotationError as error:
             raise InvalidAggregate(str(error), error.where) from None
         evolves_erased = Erased in types.events
-        if evolves_erased and not any(personal):
+        if evolves_erased and not personal:
             raise InvalidAggregate(
                 "evolve accepts cqrs.Erased, but no field is personal: remove it, or annotate a field",
                 decider.evolve,
             )
         commands = {f"{name}.{c.__name__}": c for c in types.commands}
         events = {f"{name}.{e.__name__}": e for e in types.events if e is not Erased}
-        reserved: dict[str, type[Event]] = {ERASED: Erased} if any(personal) else {}
+        reserved: dict[str, type[Event]] = {ERASED: Erased} if personal else {}
         upcasters = upcasters_of(decider, {e.__name__: e for e in events.values()})
         aggregate = cls(
             name=name,
@@ -81,15 +83,16 @@ class Aggregate:
             state=types.state,
             upcasters={f"{name}.{event}": upcaster for event, upcaster in upcasters.items()},
             decode_command={t: command_decoder(c) for t, c in commands.items()},
-            decode_event={t: _decoder(e) for t, e in (events | reserved).items()},
-            decode_state=_decoder(types.state),
+            decode_event={t: _decoder(e, personal) for t, e in (events | reserved).items()},
+            decode_state=_decoder(types.state, personal),
             event_types={e: t for t, e in events.items()},
             may_be_inexact=schema.may_be_inexact([*types.events, types.state]),
             may_nest=schema.may_nest([*types.commands, *types.events, types.state]),
             package=decider.decide.__module__.rpartition(".")[0] or decider.decide.__module__,
             decide_with_context=types.decide_with_context,
             ce_source=f"/cqrs/{name}",
-            has_personal_fields=any(personal),
+            personal=personal,
+            has_personal_fields=bool(personal),
             evolves_erased=evolves_erased,
         )
         aggregate._install_upcasters(dict(aggregate.decode_event))
@@ -191,7 +194,7 @@ class Aggregate:
         """
         evolve = self.decider.evolve
         if self.has_personal_fields:
-            evolve = with_erasure(evolve, self.evolves_erased)
+            evolve = with_erasure(evolve, self.evolves_erased, self.personal.redact)
         return self._make_step(evolve, self.decode_event)
 
     @cached_property
@@ -245,7 +248,7 @@ class Aggregate:
                 require_finite(value)
 
 
-def _decoder(cls: type[_M]) -> Callable[[bytes], _M]:
+def _decoder(cls: type[_M], personal: PersonalSchema) -> Callable[[bytes], _M]:
     """Return a decoder of events or states, which redacts encrypted members."""
     decode = msgspec.json.Decoder(cls).decode
-    return redacting_decoder(decode, cls) if personal_fields(cls) else decode
+    return redacting_decoder(decode, cls) if personal.fields_of(cls) else decode

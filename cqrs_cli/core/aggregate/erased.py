@@ -7,7 +7,6 @@ import msgspec
 from msgspec import Raw
 
 from cqrs_cli.core.aggregate.decider import Event, State
-from cqrs_cli.core.personal.masking import mask
 
 #: The type of the event on the wire, equal for all aggregates.
 ERASED = "cqrs.Erased"
@@ -24,7 +23,7 @@ read_erased: Callable[[Raw | bytes], Erased] = msgspec.json.Decoder(Erased).deco
 
 
 def with_erasure(
-    evolve: Callable[[Any, Any], State], evolves_erased: bool
+    evolve: Callable[[Any, Any], State], evolves_erased: bool, redact: Callable[[State], State]
 ) -> Callable[[State, Event], State]:
     """Return `evolve`, extended by the folding of `Erased`: it redacts the state.
 
@@ -35,12 +34,12 @@ def with_erasure(
     def evolve_or_erase(state: State, event: Event) -> State:
         if type(event) is not Erased:
             return evolve(state, event)
-        redacted = mask(state)
+        redacted = redact(state)
         if not evolves_erased:
             return redacted
         next_state = evolve(redacted, event)
         if type(next_state) is not type(redacted):
             return next_state  # not a state: `step` raises
-        return mask(next_state)
+        return redact(next_state)
 
     return evolve_or_erase

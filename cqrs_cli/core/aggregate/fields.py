@@ -11,7 +11,6 @@ from msgspec import inspect as msgspec_types
 
 from cqrs_cli.core.aggregate.type_tree import TypeNode, is_union, tree_of
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.personal_fields import annotations_of
 
 _BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<", "multiple_of": "a multiple of", "pattern": "like"}
 _LENGTHS = {"min_length": "at least {} long", "max_length": "at most {} long"}
@@ -56,7 +55,7 @@ def _field(field: msgspec_types.Field, kind: TypeNode, outer_classes: tuple[type
         " ".join(meta.description for meta in _metas(kind.annotation) if meta.description),
         path,
         _fields(nested, outer_classes) if nested else (),
-        bool(annotations_of(kind.annotation)[0]),
+        kind.is_personal,
     )
 
 

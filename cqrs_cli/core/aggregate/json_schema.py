@@ -12,7 +12,6 @@ from msgspec import inspect as msgspec_types
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.schema import definition_name, schema_components
 from cqrs_cli.core.aggregate.type_tree import TypeNode, tree_of
-from cqrs_cli.core.personal.personal_fields import personal_fields
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -73,8 +72,9 @@ def components(
     references, definitions = schema_components(classes, template)
     seen: set[str] = set()
     for cls, reference in zip(classes, references, strict=True):
-        _add_time_formats(tree_of(cls), reference, definitions, seen)
-        for field in personal_fields(cls):
+        node = tree_of(cls)
+        _add_time_formats(node, reference, definitions, seen)
+        for field in node.personal_fields:
             field_schema = definitions[definition_name(reference["$ref"], definitions)]["properties"][
                 field.wire
             ]

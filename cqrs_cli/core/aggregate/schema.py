@@ -10,7 +10,6 @@ from msgspec import inspect as msgspec_types
 from cqrs_cli.core.aggregate.errors import InvalidAggregate
 from cqrs_cli.core.aggregate.type_tree import TypeNode, tree_of
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.personal_fields import personal_fields
 
 _NO_JSON = (msgspec_types.CustomType, msgspec_types.ExtType, msgspec_types.RawType)
 _INEXACT = (
@@ -164,7 +163,7 @@ def schema_digest(classes: Sequence[type], upcasters: Iterable[str] = ()) -> str
     digest_input = {name: without_prose(schema) for name, schema in schemas.items()}
     digest_input |= {f"upcaster of {name}": {} for name in upcasters}  # no name of a class contains spaces
     for cls in classes:
-        for field in personal_fields(cls):
+        for field in tree_of(cls).personal_fields:
             digest_input[f"personal {cls.__name__}.{field.wire}"] = {"default": field.redacted_json.decode()}
     return hashlib.sha256(msgspec.json.encode(digest_input, order="deterministic")).hexdigest()[:16]
 

@@ -16,6 +16,8 @@ from typing import Any, Literal
 from msgspec import UnsetType
 from msgspec import inspect as msgspec_types
 
+from cqrs_cli.core.personal.personal_fields import PersonalField, annotations_of, personal_fields
+
 #: `row` is a named tuple, `closed` an enum or a literal, `value` any other type without parts.
 Form = Literal["object", "row", "list", "set", "tuple", "dict", "union", "closed", "value"]
 
@@ -50,6 +52,16 @@ class TypeNode:
     def is_list(self) -> bool:
         """True if the type is a list in JSON."""
         return self.form in ("list", "set", "tuple", "row") or getattr(self.wire, "array_like", False)
+
+    @property
+    def is_personal(self) -> bool:
+        """True if a field of this type has a personal-data annotation."""
+        return bool(annotations_of(self.annotation)[0])
+
+    @property
+    def personal_fields(self) -> tuple[PersonalField, ...]:
+        """The personal fields of a message; raises `AnnotationError` for an invalid annotation."""
+        return personal_fields(self.annotation)
 
     @cached_property
     def unwrapped(self) -> Any:

@@ -34,7 +34,7 @@ UNSEARCHABLE_TEXT = (
 _TYPES_WITH_TWO_TEXTS = (bytes, date, datetime, time, timedelta, Decimal, UUID)
 
 
-def redact_text(text: str, values: Iterable[str], replacement: str = REDACTED_TEXT) -> str:
+def redact_text(values: Iterable[str], text: str, replacement: str = REDACTED_TEXT) -> str:
     """Return the text, or `replacement` if it contains one of the values, in upper or lower case."""
     folded = text.casefold()
     return replacement if any(value.casefold() in folded for value in values) else text
@@ -52,7 +52,7 @@ def redact_mismatch(message: str, cls: type[Struct], data: bytes) -> str:
         json.loads(data, object_pairs_hook=_require_unique_names)
     except (ValueError, RecursionError):
         return UNSEARCHABLE_TEXT
-    return redact_text(message, personal_texts_in(cls, data))
+    return redact_text(personal_texts_in(cls, data), message)
 
 
 def personal_texts(*messages: Struct) -> set[str]:

@@ -14,7 +14,6 @@ from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.erasure import ERASE
 from cqrs_cli.core.messages.attributes import PROPAGATED
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.redaction import redact_mismatch
 from cqrs_cli.core.reserved import RESERVED_COMMANDS
 from cqrs_cli.errors import CqrsError, NoOutcomeError, PayloadUnavailableError, UnavailableError, UsageError
 from cqrs_cli.following.gateway.gateway import Gateway, Problem
@@ -84,7 +83,8 @@ def read_request_command(aggregate: Aggregate, command: str, body: bytes) -> tup
     try:
         return wire_type, encode_json(decode(body or b"{}"))
     except (ValueError, RecursionError) as error:
-        raise Problem(400, "INVALID_PAYLOAD", redact_mismatch(str(error), command_class, body)) from None
+        problem = aggregate.personal.redact_mismatch(str(error), command_class, body)
+        raise Problem(400, "INVALID_PAYLOAD", problem) from None
     except (
         BaseException
     ) as error:  # raised by the command's own `__post_init__`; the server handles signals itself

@@ -14,7 +14,6 @@ from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.payload_reference import PayloadReference
 from cqrs_cli.core.messages.reaction_id import ReactionId, process_source
 from cqrs_cli.core.messages.timestamps import milliseconds_of
-from cqrs_cli.core.personal.redaction import personal_texts, redact_text
 from cqrs_cli.core.process import Send
 from cqrs_cli.core.react import InvalidReaction
 from cqrs_cli.core.recorded import Recorded
@@ -96,10 +95,10 @@ class Composer:
         try:
             return self._compose_command(recorded, send, id, time)
         except InvalidReaction as error:
-            values = personal_texts(recorded.event, send.command)
-            if not values:
+            redacted = error.redact(recorded.event, send.command)
+            if redacted is error:
                 raise
-            raise InvalidReaction(redact_text(str(error), values)) from None
+            raise redacted from None
 
     def _compose_command(self, recorded: Recorded[Event], send: Send, id: str, time: int) -> ComposedCommand:
         aggregate, types = self._aggregate(send.aggregate)

@@ -10,7 +10,6 @@ from cqrs_cli.core.fold import FoldError, decode_event
 from cqrs_cli.core.messages.attributes import TEXT_COLUMNS
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.masking import mask
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.spark.arrow import struct_array, time_array
 from cqrs_cli.spark.field_types import FieldColumn, arrow_schema, field_columns
@@ -104,7 +103,7 @@ class EventBatches:
         try:
             envelope = read_event(record.value)
             event = decode_event(self._aggregate, envelope)
-            return envelope, event if self._personal else mask(event)
+            return envelope, event if self._personal else self._aggregate.personal.redact(event)
         except (FoldError, ValueError) as error:
             raise self._log.fault("events", record.offset, error) from error
 

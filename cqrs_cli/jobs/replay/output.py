@@ -1,6 +1,6 @@
 """The aggregates of a replay as rows: the state in columns with the types of its fields, or as JSON."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
+from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.masking import mask
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.engine.partition_job import with_shipped_code
 from cqrs_cli.jobs.engine.staging import FileFormat
@@ -58,8 +58,11 @@ def aggregate_rows(
             try:
                 if fold is not None:
                     with naming(plan, task), closing(fold):
-                        columns = StateColumns(fold.state_class) if format == "parquet" else None
-                        remaining = fold.rows() if plan.personal else map(_redacted, fold.rows())
+                        columns = StateColumns(fold.aggregate.state) if format == "parquet" else None
+                        rows_of_fold = fold.rows()
+                        remaining = (
+                            rows_of_fold if plan.personal else redacted_rows(fold.aggregate, rows_of_fold)
+                        )
                         while rows := list(islice(remaining, ROWS_PER_BATCH)):
                             yield _lines(rows) if columns is None else columns.batch(rows)
                         result = ReplayResult(partition, fold.total())
@@ -92,12 +95,13 @@ class StateColumns:
         return pyarrow.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
-def _redacted(row: AggregateRow) -> AggregateRow:
-    """Return the aggregate with redacted personal fields. Decoding does not redact all of them: values from before the
+def redacted_rows(aggregate: Aggregate, rows: Iterable[AggregateRow]) -> Iterator[AggregateRow]:
+    """Yield the rows with redacted personal fields. Decoding does not redact all of them: values from before the
     field's annotation are unencrypted in the log.
     """
-    state = mask(row.decoded)
-    return row if state is row.decoded else row._replace(state=encode_json(state), decoded=state)
+    for row in rows:
+        state = aggregate.personal.redact(row.decoded)
+        yield row if state is row.decoded else row._replace(state=encode_json(state), decoded=state)
 
 
 def _lines(rows: list[AggregateRow]) -> "pyarrow.RecordBatch":

@@ -14,7 +14,6 @@ from cqrs_cli.core.messages.event import EventEnvelope
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.outcome import Original, OutcomeEnvelope, Verdict
 from cqrs_cli.core.messages.timestamps import parse_timestamp
-from cqrs_cli.core.personal.masking import mask_data
 from cqrs_cli.core.stored import StoredState
 
 DifferenceKind = Literal["outcome", "events", "version", "state"]
@@ -204,13 +203,13 @@ def masked_state(aggregate: Aggregate, stored: StoredState | None) -> StoredStat
     """Return a state with its personal values masked."""
     if stored is None or not aggregate.has_personal_fields:
         return stored
-    return replace(stored, state=mask_data(aggregate.state, stored.state))
+    return replace(stored, state=aggregate.personal.redact_data(aggregate.state, stored.state))
 
 
 def _masked_data(aggregate: Aggregate, event: EventEnvelope) -> Raw:
     """Return the data of an event with its personal values masked."""
     cls = aggregate.events.get(event.type) if aggregate.has_personal_fields else None
-    return event.data if cls is None else Raw(mask_data(cls, bytes(event.data)))
+    return event.data if cls is None else Raw(aggregate.personal.redact_data(cls, bytes(event.data)))
 
 
 def _decision_json(aggregate: Aggregate, verdict: Verdict, events: Sequence[EventEnvelope]) -> bytes:

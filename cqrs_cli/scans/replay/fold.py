@@ -171,19 +171,19 @@ class ReplayFold:
             self._kept[event.subject] = at
 
     @property
-    def state_class(self) -> type[State]:
-        """The class of the states."""
-        return self._aggregate.state
+    def aggregate(self) -> Aggregate:
+        """The aggregate whose events are folded."""
+        return self._aggregate
 
     def rows(self) -> Iterator[AggregateRow]:
         """Yield each aggregate once, as at `until`. Raises `ReplayFoldError` like `fold`, for aggregates on disk."""
-        encode, cls = self._aggregate.encode_state, self._aggregate.state
+        encode, aggregate = self._aggregate.encode_state, self._aggregate
         while True:
             events = summed = 0
             for aggregate_id, (version, state, time) in self._kept.items():
                 data = encode(state)
                 events += version
-                summed += digest.state_digest(cls, aggregate_id, version, data)
+                summed += digest.state_digest(aggregate, aggregate_id, version, data)
                 yield AggregateRow(aggregate_id, version, time, data, state)
             self._total = self._total.plus(Total(len(self._kept), events, summed % digest.MODULUS))
             self._now.clear()

@@ -16,7 +16,6 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import FoldError, UnreadableEventError, VersionedState, fold_event
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.masking import mask_data
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.deciding.history import history_mismatch
 from cqrs_cli.deciding.state_cache import StateCache
@@ -236,7 +235,9 @@ class StateCheck:
                 end if event_offset is None else event_offset,
                 f"leaves {name!r} in a shard that {problem}",
             )
-        return replace(stored, state=mask_data(self._aggregate.state, stored.state))
+        return replace(
+            stored, state=self._aggregate.personal.redact_data(self._aggregate.state, stored.state)
+        )
 
     def _report(
         self,

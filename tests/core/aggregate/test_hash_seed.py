@@ -48,7 +48,7 @@ from cqrs_cli.registry import load
 basket = load("basket", "aggregates", Path.cwd())
 print(basket.schema_digest, msgspec.json.encode(aggregate_schema(basket)))
 Tag, names = basket.commands["basket.Tag"], "new open red green blue".split()
-print(command_data("basket.Tag", Tag, basket.decode_command["basket.Tag"], [f"tags={name}" for name in names]))
+print(command_data(basket, "basket.Tag", [f"tags={name}" for name in names]))
 print(read_request_command(basket, "Tag", msgspec.json.encode({"tags": names})))
 client = cqrs.Client(Path.cwd(), bootstrap_server="127.0.0.1:1")
 print(client._compose("b", Tag(frozenset(names)), None, Attributes(id="x")))
