@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def aggregate_codec(cli: Cli, aggregate: str) -> "RecordCodec":
     """Return the decrypting codec of an aggregate. Without the aggregate's code, events stay encrypted."""
     from cqrs_cli.client.codecs import decrypting_codec
-    from cqrs_cli.core.encrypted_events import personal_members
+    from cqrs_cli.codec.encrypted_events import personal_members
 
     connection = cli.connection()
     try:

@@ -1,11 +1,11 @@
 """Codecs of readers with the code of an aggregate: they decrypt or redact the personal fields of its events."""
 
+from cqrs_cli.codec.encrypted_events import PersonalMembers
+from cqrs_cli.codec.event_decryptor import DecryptorKeys, EventDecryptor, EventRedactor
 from cqrs_cli.codec.record_codec import RecordCodec
-from cqrs_cli.core.encrypted_events import PersonalMembers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.keys_log import KafkaKeysLog
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keys.event_decryptor import DecryptorKeys, EventDecryptor, EventRedactor
 
 
 def decrypting_codec(

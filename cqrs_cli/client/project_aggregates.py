@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from cqrs_cli import registry
 from cqrs_cli.client.erasures import require_personal
+from cqrs_cli.codec.encrypted_events import personal_members
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
-from cqrs_cli.core.encrypted_events import personal_members
 from cqrs_cli.core.reserved import ReservedCommand, reserved_command
 from cqrs_cli.errors import UnavailableError, UsageError
 

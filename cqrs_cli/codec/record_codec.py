@@ -6,11 +6,11 @@ Each reader and writer takes one codec. The codec `AS_STORED` leaves records as 
 from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 
+from cqrs_cli.codec.event_decryptor import EventView
 from cqrs_cli.core.messages.payload_reference import PayloadReference, payload_folder
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.encryption import DataKey
 from cqrs_cli.errors import PayloadUnavailableError
-from cqrs_cli.keys.event_decryptor import EventView
 from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.batch import FetchedBatch, fetch_payloads, may_have_payload
 from cqrs_cli.payloads.download import download_available, download_events

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from cqrs_cli import registry
 from cqrs_cli.client.project_aggregates import project_connection
+from cqrs_cli.codec.encrypted_events import PersonalMembers, personal_members
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.encrypted_events import PersonalMembers, personal_members
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics

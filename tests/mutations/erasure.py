@@ -4,7 +4,7 @@ from tests.mutations.table import Mutation
 
 _COMPOSE_TESTS = "tests/following/processes/test_compose.py"
 _GATEWAY_TESTS = "tests/following/gateway/test_erasing.py"
-_LOST_KEY_TESTS = "tests/keys/test_lost_keys.py"
+_LOST_KEY_TESTS = "tests/codec/test_lost_keys.py"
 _PROJECTION_TESTS = "tests/following/projections/test_personal.py"
 _ERASURE_TESTS = "tests/client/test_erasures.py"
 
@@ -17,13 +17,13 @@ ERASURE = [
     ),
     Mutation(
         "a reader treats a lost key as erased",
-        "cqrs_cli/keys/event_decryptor.py",
+        "cqrs_cli/codec/event_decryptor.py",
         (("                    known.check_all_resolved()\n", "                    pass\n"),),
         f"{_LOST_KEY_TESTS}::test_lost_key_is_named",
     ),
     Mutation(
         "a reader before an erasure reports the erased key as lost",
-        "cqrs_cli/keys/event_decryptor.py",
+        "cqrs_cli/codec/event_decryptor.py",
         (("                    self._search_erasures(known, number)\n", ""),),
         f"{_LOST_KEY_TESTS}::test_later_erasure_is_found",
     ),

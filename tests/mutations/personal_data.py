@@ -7,7 +7,7 @@ _ENCRYPTION_TESTS = "tests/core/personal/test_encryption.py"
 _VERIFICATION_TESTS = "tests/proof/test_personal.py"
 _REDACTION_TESTS = "tests/core/personal/test_redaction.py"
 _KEY_RECORD_TESTS = "tests/keys/test_topic.py"
-_DECRYPTOR_TESTS = "tests/keys/test_event_decryptor.py"
+_DECRYPTOR_TESTS = "tests/codec/test_event_decryptor.py"
 
 _BATCH_TESTS = "tests/core/personal/test_batches.py"
 _DEFERRED_COMMAND_TESTS = "tests/core/personal/test_deferred_commands.py"
@@ -21,7 +21,7 @@ PERSONAL_DATA = [
     ),
     Mutation(
         "a reader keeps an erased key",
-        "cqrs_cli/keys/event_decryptor.py",
+        "cqrs_cli/codec/event_decryptor.py",
         (("                    known.end_key(event.subject, kid)", "                    pass"),),
         f"{_DECRYPTOR_TESTS}::test_erased_event_ends_a_key_without_tombstone",
     ),
@@ -33,14 +33,14 @@ PERSONAL_DATA = [
     ),
     Mutation(
         "an export contains personal values that were not requested",
-        "cqrs_cli/core/encrypted_events.py",
+        "cqrs_cli/codec/encrypted_events.py",
         (
             (
                 "        if name in redacted_values or is_encrypted(bytes(member))",
                 "        if is_encrypted(bytes(member))",
             ),
         ),
-        "tests/core/test_encrypted_events.py::test_redacted_events_have_no_values",
+        "tests/codec/test_encrypted_events.py::test_redacted_events_have_no_values",
     ),
     Mutation(
         "an event is written unencrypted",

@@ -38,6 +38,7 @@ _PURE = (
     "tests/core/",
     "tests/proof/",
     "tests/state/",
+    "tests/codec/",
     "tests/keys/",
     "tests/model/erasing/",
     "tests/testing/",

@@ -14,8 +14,8 @@ from cqrs_cli.client.history import AggregateHistory, find_ranges, fold_history,
 from cqrs_cli.client.queries.personal import present_key
 from cqrs_cli.client.queries.simulation import Simulation
 from cqrs_cli.client.queries.trace import trace_messages
+from cqrs_cli.codec.encrypted_events import personal_members
 from cqrs_cli.core.digest import as_hex
-from cqrs_cli.core.encrypted_events import personal_members
 from cqrs_cli.errors import ConfigurationError, ContradictionError
 from cqrs_cli.jobs.export.driver import exported_rows, plan_export
 from cqrs_cli.jobs.replay.driver import plan_replay

@@ -127,7 +127,7 @@ def _redactor(cli: Cli, aggregate: str) -> "Callable[[bytes], bytes]":
     """Return the function that replaces the personal fields of a command's data by redacted values."""
     from functools import partial
 
-    from cqrs_cli.core.encrypted_events import redact_command
+    from cqrs_cli.codec.encrypted_events import redact_command
 
     try:
         return partial(redact_command, cli.aggregate(aggregate))

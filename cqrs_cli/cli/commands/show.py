@@ -43,7 +43,7 @@ def show(
     """
     from cqrs_cli.client import history as queries
     from cqrs_cli.client.codecs import decrypting_codec
-    from cqrs_cli.core.encrypted_events import personal_members
+    from cqrs_cli.codec.encrypted_events import personal_members
 
     topics = cli.topics(aggregate)
     positions = read_positions("--at", at, topics.events)

@@ -12,18 +12,18 @@ from confluent_kafka import KafkaException
 from cqrs_cli.client.codecs import decrypting_codec
 from cqrs_cli.client.envelope import ReadyCommand
 from cqrs_cli.client.queries.deferred import deferred_entries
+from cqrs_cli.codec.encrypted_events import personal_members
+from cqrs_cli.codec.simulation_keys import SimulationKeys
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import BatchContext, DecisionInterrupted
 from cqrs_cli.core.decide import Batch
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.deferral.table import DeferralTable
-from cqrs_cli.core.encrypted_events import decrypt_event, personal_members, read_encrypted_event
 from cqrs_cli.core.fold import FoldError, VersionedState, fold_event
 from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.payload_reference import PayloadReference, with_payload_data
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.encryption import DataKey
 from cqrs_cli.core.stored import DedupEntry, restore_dedup_entry
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka import clients, offsets
@@ -74,9 +74,9 @@ class Simulation:
         for command in commands:
             key = command.subject.encode()
             subjects.setdefault(key_space.target_of(key), set()).add(key)
-        self._annotations = personal_members(aggregate)
-        self._codec = decrypting_codec(connection, topics, self._annotations)
-        self._keys: dict[str, DataKey] = {}  # data keys for the simulated events, by id
+        members = personal_members(aggregate)
+        self._codec = decrypting_codec(connection, topics, members)
+        self._keys = SimulationKeys(self._codec, members)
         self._batches: dict[int, Batch] = {}
         self._next_offsets: dict[int, int] = {}
         for partition, keys in subjects.items():
@@ -113,28 +113,16 @@ class Simulation:
                 "give this process more of the resource, or reduce what the aggregate's code uses",
             ) from error
         ((value, _, _),) = decisions.outcomes
-        self._keys |= {key.kid: key for key in decisions.data_keys.values() if key is not None}
+        self._keys.add_decided(decisions.data_keys)
         events = [
-            self._decrypted(with_payload_data(event, decisions.payloads)) for event, _, _ in decisions.events
+            self._keys.decrypt(with_payload_data(event, decisions.payloads))
+            for event, _, _ in decisions.events
         ]
         return SimulatedOutcome(value, read_outcome(value), events)
 
     def close(self) -> None:
         """Release the data keys. Idempotent."""
         self._codec.close()
-
-    def _decrypted(self, event: bytes) -> bytes:
-        """Return a simulated event with its personal fields decrypted."""
-        encrypted_event = None if self._annotations is None else read_encrypted_event(event)
-        if self._annotations is None or encrypted_event is None:
-            return event
-        return decrypt_event(self._annotations, event, encrypted_event, self._keys.get)
-
-    def _key_of(self, partition: int, subject: str) -> DataKey | None:
-        key = self._codec.current_key(partition, subject)
-        if key is not None:
-            self._keys[key.kid] = key
-        return key
 
     def _context(
         self,
@@ -152,7 +140,7 @@ class Simulation:
             _now(),
             rules.deferrals(lambda: table, bool(deferred)),
             self._payloads,
-            data_key_of=partial(self._key_of, partition),
+            data_key_of=partial(self._keys.key_of, partition),
         )
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 
 from cqrs_cli.client.codecs import decrypting_codec, redacting_codec
+from cqrs_cli.codec.encrypted_events import personal_members
 from cqrs_cli.codec.record_codec import RecordCodec
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.encrypted_events import personal_members
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UnavailableError

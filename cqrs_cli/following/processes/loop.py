@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from cqrs_cli import failpoints
 from cqrs_cli.client.codecs import decrypting_codec
+from cqrs_cli.codec.encrypted_events import personal_members
 from cqrs_cli.core.aggregate.errors import is_interrupt
-from cqrs_cli.core.encrypted_events import personal_members
 from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.react import InvalidReaction, call_react

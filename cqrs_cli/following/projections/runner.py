@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterable
 
 from cqrs_cli.client.codecs import decrypting_codec
-from cqrs_cli.core.encrypted_events import personal_members
+from cqrs_cli.codec.encrypted_events import personal_members
 from cqrs_cli.following.projections.database import open_database
 from cqrs_cli.following.projections.load import LoadedProjection
 from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult

@@ -12,9 +12,9 @@ from confluent_kafka import KafkaException
 
 from cqrs_cli.client.codecs import decrypting_codec, redacting_codec
 from cqrs_cli.client.history import find_events
+from cqrs_cli.codec.encrypted_events import personal_members
 from cqrs_cli.codec.record_codec import RecordCodec
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.encrypted_events import personal_members
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.engine.driver_address import driver_address
 from cqrs_cli.jobs.engine.partition_job import result_accumulator, run_job, with_shipped_code

@@ -9,9 +9,9 @@ from typing import Any
 from confluent_kafka import Message
 
 from cqrs_cli.client.codecs import decrypting_codec
+from cqrs_cli.codec.encrypted_events import personal_members
 from cqrs_cli.codec.record_codec import RecordCodec
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.encrypted_events import personal_members
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.clients import bulk_consumer
 from cqrs_cli.kafka.message_decoding import decode_messages

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cqrs_cli.client.codecs import decrypting_codec
-from cqrs_cli.core.encrypted_events import personal_members
+from cqrs_cli.codec.encrypted_events import personal_members
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection

@@ -2,10 +2,10 @@
 
 import pytest
 
+from cqrs_cli.codec.event_decryptor import EventDecryptor
 from cqrs_cli.core.aggregate.erased import Erased
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.keys.event_decryptor import EventDecryptor
-from tests.keys.in_memory import (
+from tests.codec.in_memory import (
     ANN,
     FIRST_KEY,
     MASKED_DATA,

@@ -5,16 +5,15 @@ import json
 import msgspec
 import pytest
 
+from cqrs_cli.codec.encrypted_events import personal_members
+from cqrs_cli.codec.event_decryptor import DecryptorKeys, EventDecryptor
 from cqrs_cli.core.aggregate.erased import Erased
-from cqrs_cli.core.encrypted_events import personal_members
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.keys.address import KeyRingAddress, keyring_at
-from cqrs_cli.keys.event_decryptor import DecryptorKeys, EventDecryptor
 from cqrs_cli.keys.partition_keys import KeyUse, PartitionKeys
-from tests.core.personal.customer import CUSTOMER
-from tests.keys.in_memory import (
+from tests.codec.in_memory import (
     ANN,
     FIRST_KEY,
     MASKED_DATA,
@@ -23,6 +22,7 @@ from tests.keys.in_memory import (
     event_data,
     event_record,
 )
+from tests.core.personal.customer import CUSTOMER
 
 
 def test_encrypted_events_are_decrypted(decryptor: EventDecryptor, keys: KeysInMemory) -> None:

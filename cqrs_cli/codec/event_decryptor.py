@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from cqrs_cli.core.encrypted_events import (
+from cqrs_cli.codec.encrypted_events import (
     EncryptedEvent,
     PersonalMembers,
     decrypt_event,

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.core.encrypted_events import personal_members
+from cqrs_cli.codec.encrypted_events import personal_members
+from cqrs_cli.codec.event_decryptor import DecryptorKeys, EventDecryptor
 from cqrs_cli.keys.address import KeyRingAddress
-from cqrs_cli.keys.event_decryptor import DecryptorKeys, EventDecryptor
+from tests.codec.in_memory import KeysInMemory
 from tests.core.personal.customer import CUSTOMER
-from tests.keys.in_memory import KeysInMemory
 
 
 @pytest.fixture

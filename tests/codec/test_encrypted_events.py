@@ -4,13 +4,13 @@ import json
 
 from msgspec import Raw
 
-from cqrs_cli.core.aggregate.erased import ERASED
-from cqrs_cli.core.encrypted_events import (
+from cqrs_cli.codec.encrypted_events import (
     personal_members,
     read_encrypted_event,
     redact_command,
     redact_event,
 )
+from cqrs_cli.core.aggregate.erased import ERASED
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.personal.encrypted_data import encrypt_data
 from cqrs_cli.core.personal.encryption import DataKey, ValueLocation
