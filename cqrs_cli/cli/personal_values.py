@@ -7,7 +7,6 @@ from cqrs_cli.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
     from cqrs_cli.core.aggregate.aggregate import Aggregate
-    from cqrs_cli.keys.address import KeyRingAddress
 
 PersonalValues = Annotated[
     bool,
@@ -18,7 +17,7 @@ PersonalValues = Annotated[
 ]
 
 
-def check_personal(is_requested: bool, aggregate: "Aggregate", keyring: "KeyRingAddress | None") -> None:
+def check_personal(is_requested: bool, aggregate: "Aggregate", keyring: str | None) -> None:
     """Check, before any connection, that the aggregate has personal values, and that a keyring is set.
 
     Raises `UsageError` for an aggregate without personal fields, `ConfigurationError` without a keyring.

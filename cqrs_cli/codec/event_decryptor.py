@@ -22,7 +22,7 @@ from cqrs_cli.codec.encrypted_events import (
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.encryption import DataKey, DecryptionError
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.keys.address import KeyRingAddress, keyring_at
+from cqrs_cli.keys.address import KeyRingAddress
 from cqrs_cli.keys.partition_keys import EventsLog, KeysLog, KeyUse, PartitionKeys
 
 
@@ -91,7 +91,7 @@ class EventDecryptor:
         with self._lock:
             known = self._partition_keys(self._keys.log, partition)
             known.read_to_end()
-            return known.current_key(keyring_at(self._keys.keyring), subject)
+            return known.current_key(self._keys.keyring.load(), subject)
 
     def check_no_lost_keys(self) -> None:
         """Raise `ContradictionError` for a key that was needed and is lost: it is gone, and no `Erased` names it.
@@ -156,7 +156,7 @@ class EventDecryptor:
     def _find(self, known: PartitionKeys | None, partition: int, use: KeyUse) -> DataKey | None:
         if known is None or self._keys is None or self._only not in (None, use.subject):
             return None
-        return known.find(keyring_at(self._keys.keyring), partition, use)
+        return known.find(self._keys.keyring.load(), partition, use)
 
     def _decrypt(
         self, partition: int, record: Record, event: EncryptedEvent, keys: dict[str, DataKey | None]

@@ -1,4 +1,4 @@
-"""The keyring of an owner, and the keys of one partition while its shard is in use."""
+"""The keys of one partition while its shard is in use."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -8,24 +8,10 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.deciding.owner_keys import OwnerKeys
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.state_cache import UNRESOLVED_KEYS_MARKER
-from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.keys_log import KafkaKeysLog
-from cqrs_cli.keys.address import keyring_at
-from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.state.errors import REBUILD, CorruptError
 from cqrs_cli.state.key_cache import KeyStore, MemoryKeys, open_keys
 from cqrs_cli.state.store import Store
-
-
-def require_keyring(connection: Connection, aggregate: str) -> Keyring:
-    """Return the keyring for an aggregate; raises `ConfigurationError` if it is not set, or cannot be read."""
-    if connection.keys is None:
-        raise ConfigurationError(
-            f"{aggregate} has personal fields, and no keyring is set to encrypt them",
-            "set keyring to a file of key-encryption keys; cqrs keys init creates one",
-        )
-    return keyring_at(connection.keys)
 
 
 @contextmanager
@@ -39,10 +25,8 @@ def open_owner_keys(
     if not aggregate.has_personal_fields:
         yield None
         return
-    described, keyring = (
-        plan.topics[partition.aggregate],
-        require_keyring(plan.connection, partition.aggregate),
-    )
+    described = plan.topics[partition.aggregate]
+    keyring = plan.connection.require_keyring(partition.aggregate)
     ids = str(described.keys_id), described.ids["events"]
     key_store: KeyStore = MemoryKeys(ids) if path is None else open_keys(path, ids)
     log, number = KafkaKeysLog(plan.connection, described.topics), described.keys_partition(partition.number)

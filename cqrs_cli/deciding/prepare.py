@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.deciding.open_keys import require_keyring
 from cqrs_cli.deciding.plan import Partition, Plan, partition_claim_slot
 from cqrs_cli.deciding.position import check_offset_in_log
 from cqrs_cli.errors import ConfigurationError, UsageError
@@ -44,7 +43,7 @@ def prepare(
     """
     for name, aggregate in aggregates.items():
         if aggregate.has_personal_fields:
-            require_keyring(connection, name)
+            connection.require_keyring(name)
     losses = dict(_parse_positions("--accept-loss", accept_loss, aggregates))
     force_failed: dict[Partition, frozenset[int]] = {}
     for partition, offset in _parse_positions("--fail", fail, aggregates):

@@ -1,15 +1,16 @@
 """Checks that the keyring can be read, and has every KEK that is in use. Findings contain key ids only."""
 
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from cqrs_cli.doctor.check import Check, fail, ok, warn
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.formatting import counted
+from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.cluster import Cluster
-from cqrs_cli.kafka.kek_usage import count_kek_usage
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keys.address import KeyRingAddress, keyring_at
+from cqrs_cli.keys.address import KeyRingAddress
+from cqrs_cli.keys.kek_usage import KeysCount, MasterUse
 from cqrs_cli.keys.keyring import Keyring
 
 #: The name of the check.
@@ -29,7 +30,7 @@ def check_keyring(
         if personal:
             yield _missing_keyring(", ".join(personal), includes_run)
         return
-    keyring = keyring_at(address)
+    keyring = address.load()
     more = f", and {len(keyring.names) - 1} older" if len(keyring.names) > 1 else ""
     file = address.file
     if file is not None and file.stat().st_mode & stat.S_IROTH:
@@ -58,3 +59,14 @@ def check_keks(connection: Cluster, topics: Topics, keyring: Keyring) -> Iterato
         _NAME,
         f"{topics.aggregate}: {counted(sum(used.values()), 'key')}{f', {kek_counts}' if kek_counts else ''}",
     )
+
+
+def count_kek_usage(connection: Cluster, topics: Topics) -> Mapping[str, MasterUse]:
+    """Return the use of each KEK, by name. Raises an error if the topic is missing or cannot be read to its end."""
+    count = KeysCount(topics.keys)
+    partitions = range(readers.partition_count(connection, topics.keys))
+    ends = readers.bounds(connection, topics.keys, partitions, "read_uncommitted")
+    for partition, (start, end) in ends.items():
+        for records in readers.read(connection, topics.keys, partition, start, end):
+            count.add_records(partition, records)
+    return count.usage_by_kek()

@@ -24,8 +24,7 @@ class KeyRingAddress(NamedTuple):
         """The address for messages, without the arguments of a command."""
         return shown_address(self.address)
 
-
-@cache
-def keyring_at(address: KeyRingAddress) -> Keyring:
-    """Return the keyring, which is read once in each process; raises `ConfigurationError` as `load_keyring` does."""
-    return load_keyring(address.address, address.root)
+    @cache  # noqa: B019  # a process has one keyring
+    def load(self) -> Keyring:
+        """Return the keyring, read once in each process; raises `ConfigurationError` as `load_keyring` does."""
+        return load_keyring(self.address, self.root)

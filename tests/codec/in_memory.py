@@ -11,7 +11,7 @@ from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.encrypted_data import encrypt_data
 from cqrs_cli.core.personal.encryption import DataKey, ValueLocation
-from cqrs_cli.keys.address import KeyRingAddress, keyring_at
+from cqrs_cli.keys.address import KeyRingAddress
 from cqrs_cli.keys.topic import key_value
 from tests.core.personal.customer import CUSTOMER, Registered
 
@@ -26,7 +26,7 @@ class KeysInMemory:
     topic = "customer.keys"
 
     def __init__(self, keyring_address: KeyRingAddress) -> None:
-        self._keyring = keyring_at(keyring_address)
+        self._keyring = keyring_address.load()
         self.records: list[Record] = []
         self.events = 0
         self.bounds_reads = 0

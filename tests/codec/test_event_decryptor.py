@@ -11,7 +11,7 @@ from cqrs_cli.core.aggregate.erased import Erased
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.keys.address import KeyRingAddress, keyring_at
+from cqrs_cli.keys.address import KeyRingAddress
 from cqrs_cli.keys.partition_keys import KeyUse, PartitionKeys
 from tests.codec.in_memory import (
     ANN,
@@ -133,7 +133,7 @@ def test_new_reading_drops_deleted_keys(
 
     def known_key_ids() -> list[str | None]:
         partition_keys.read_if_needed(0, key_uses)
-        data_keys = [partition_keys.find(keyring_at(keyring_address), 0, key_use) for key_use in key_uses]
+        data_keys = [partition_keys.find(keyring_address.load(), 0, key_use) for key_use in key_uses]
         return [None if key is None else key.kid for key in data_keys]
 
     assert known_key_ids() == [FIRST_KEY.kid, SECOND_KEY.kid]

@@ -15,7 +15,7 @@ from cqrs_cli.core.personal.encryption import ValueLocation
 from cqrs_cli.core.personal.masking import mask
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.readers import bounds, partition_count, read
-from cqrs_cli.keys.address import KeyRingAddress, keyring_at
+from cqrs_cli.keys.address import KeyRingAddress
 from cqrs_cli.keys.topic import WrappedKey, read_key
 from tests.core.personal.customer import Customer
 from tests.support.commands import CommandRecord, command
@@ -81,7 +81,7 @@ def stored_states(harness: TopicHarness, machine: str = "state") -> dict[str, by
 def decrypted_states(harness: TopicHarness, machine: str = "state") -> dict[str, Customer]:
     """Return the states in all shards, decrypted with the keys that are in the topic now."""
     assert harness.connection.keys is not None
-    keyring, topic = keyring_at(harness.connection.keys), harness.topics.keys
+    keyring, topic = harness.connection.keys.load(), harness.topics.keys
     count = partition_count(harness.connection, topic)
     last = {subject: wrapped for number in range(count) for subject, wrapped in key_records(harness, number)}
     data_keys = {

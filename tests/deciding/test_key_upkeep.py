@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from cqrs_cli.doctor.keys import count_kek_usage
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.kek_usage import MasterUse, count_kek_usage
+from cqrs_cli.keys.kek_usage import MasterUse
 from tests.deciding.customers import (
     CUSTOMER_STATE,
     MASKED_STATE,

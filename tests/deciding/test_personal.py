@@ -12,7 +12,7 @@ from cqrs_cli.core.personal.encryption import ValueLocation
 from cqrs_cli.errors import ConfigurationError, ContradictionError
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.keys.address import KeyRingAddress, keyring_at
+from cqrs_cli.keys.address import KeyRingAddress
 from tests.deciding.customers import (
     CUSTOMER_STATE,
     MASKED_STATE,
@@ -50,7 +50,7 @@ def test_stored_values_are_encrypted(harness: TopicHarness) -> None:
     [(subject, wrapped), (other, _)] = key_records(harness)
     assert (subject, other) == ("c-1", "c-2") and wrapped is not None
     assert harness.connection.keys is not None
-    key = keyring_at(harness.connection.keys).unwrap(harness.topics.keys, "c-1", wrapped)
+    key = harness.connection.keys.load().unwrap(harness.topics.keys, "c-1", wrapped)
     for event in (event_envelopes(harness)[0], event_envelopes(harness)[2]):
         encrypted = bytes(read_members(event.data)["name"])
         assert (

@@ -66,9 +66,9 @@ KEYS_TOPIC = [
     ),
     Mutation(
         "a KEK counts as unused while old records need it",
-        "cqrs_cli/kafka/kek_usage.py",
+        "cqrs_cli/keys/kek_usage.py",
         (("return not self.current and not self.replaced", "return not self.current"),),
-        "tests/kafka/test_kek_usage.py::test_replaced_records_still_use_their_kek",
+        "tests/keys/test_kek_usage.py::test_replaced_records_still_use_their_kek",
     ),
     Mutation(
         "keys stay encrypted with an old KEK",

@@ -19,7 +19,7 @@ from cqrs_cli.core.personal.encryption import DataKey, ValueLocation
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import KEYS_CONFIGS
-from cqrs_cli.keys.address import KeyRingAddress, keyring_at
+from cqrs_cli.keys.address import KeyRingAddress
 from cqrs_cli.keys.topic import key_value
 from tests.core.personal.customer import Registered
 from tests.support import ROOT
@@ -47,7 +47,7 @@ class People:
         self.folder, address = folder, KeyRingAddress("file:ring.json", folder)
         self.harness = TopicHarness(connection, prefix, folder, "customer", package="people", root=folder)
         self.connection, self.connection_without_keyring = replace(connection, keys=address), connection
-        self.topics, self._keyring, self._versions = self.harness.topics, keyring_at(address), Counter[str]()
+        self.topics, self._keyring, self._versions = self.harness.topics, address.load(), Counter[str]()
         with Admin(connection) as admin:
             admin.create(self.topics.keys, 1, 1, KEYS_CONFIGS)
         self._producer = self._start_producer(f"{prefix}first")

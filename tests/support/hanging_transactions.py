@@ -22,7 +22,6 @@ from cqrs_cli.following.processes.supervisor import create_supervisors
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.writer import KEY_CAUSE
-from cqrs_cli.keys.address import keyring_at
 from tests.following.processes.process_harness import ProcessHarness, read_records
 from tests.support.brokers import broker
 from tests.support.commands import CommandRecord
@@ -125,7 +124,7 @@ def decide_hanging(
 def _keys(harness: TopicHarness, decided: Decisions, commands: Sequence[Record]) -> Output:
     """Return the data keys that commands to new subjects have created."""
     assert harness.connection.keys is not None
-    keyring, topic = keyring_at(harness.connection.keys), harness.topics.keys
+    keyring, topic = harness.connection.keys.load(), harness.topics.keys
     subjects = [(command.key or b"").decode() for command in commands]
     wrapped_keys = {
         command: key for command, key in decided.data_keys.items() if key is not None and command in subjects

@@ -11,7 +11,6 @@ from cqrs_cli.kafka.topics.acls import Role
 
 if TYPE_CHECKING:
     from cqrs_cli.doctor.check import Check
-    from cqrs_cli.keys.address import KeyRingAddress
     from cqrs_cli.settings.settings import Settings
     from cqrs_cli.state.checkpoint.manifest import Manifest
 
@@ -73,20 +72,19 @@ def check_stored_keys(cli: Cli, settings: "Settings") -> "Iterator[Check]":
     """Check that the keyring has the KEKs that are in use, if a keyring is set and a broker is available."""
     from cqrs_cli.doctor.check import run_check
 
-    address = settings.keys()
-    if address is not None and _has_broker(settings):
+    if settings.keyring is not None and _has_broker(settings):
         for name in personal_aggregates(settings):
-            yield from run_check("keys", partial(_check_keks_of, cli, address, name))
+            yield from run_check("keys", partial(_check_keks_of, cli, name))
 
 
-def _check_keks_of(cli: Cli, address: "KeyRingAddress", name: str) -> "Iterator[Check]":
+def _check_keks_of(cli: Cli, name: str) -> "Iterator[Check]":
     """Check the data keys of one aggregate. Another check reports a keyring or a topic that cannot be read."""
     from cqrs_cli.doctor.keys import check_keks
     from cqrs_cli.errors import ConfigurationError
-    from cqrs_cli.keys.address import keyring_at
 
     with suppress(ConfigurationError):
-        yield from check_keks(cli.connection(start=False), cli.topics(name), keyring_at(address))
+        connection = cli.connection(start=False)
+        yield from check_keks(connection, cli.topics(name), connection.require_keyring(name))
 
 
 def check_stored_checkpoints(

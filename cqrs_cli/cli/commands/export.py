@@ -45,7 +45,7 @@ def export(
     properties = spark.apply(cli)
     settings = cli.settings
     target = target_folder(out, format)
-    check_personal(personal, cli.aggregate(aggregate), settings.keys())
+    check_personal(personal, cli.aggregate(aggregate), settings.keyring)
     plan = plan_export(
         cli.connection(), cli.topics(aggregate), settings.aggregates, settings.root, settings.partitioner
     )

@@ -56,11 +56,10 @@ def keys_status(cli: Cli, aggregates: AggregateNames = None) -> None:
     The command exits with 5 if the keyring lacks a KEK that is in use.
     """
     from cqrs_cli.cli.render.keys import key_usage_result, unused_kek_note
-    from cqrs_cli.kafka.kek_usage import count_kek_usage
-    from cqrs_cli.keys.address import keyring_at
+    from cqrs_cli.doctor.keys import count_kek_usage
 
     address = cli.settings.keys()
-    keyring = None if address is None else keyring_at(address)
+    keyring = None if address is None else address.load()
     names = aggregates or [
         name for name, aggregate in cli.usable_aggregates(None).items() if aggregate.has_personal_fields
     ]

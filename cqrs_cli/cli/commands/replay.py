@@ -62,7 +62,7 @@ def replay(
     loaded, topics = cli.aggregate(aggregate), cli.topics(aggregate)
     if personal and target is None:
         raise UsageError("--personal needs --out", "name a folder: --out DIR")
-    check_personal(personal, loaded, settings.keys())
+    check_personal(personal, loaded, settings.keyring)
     plan = plan_replay(
         cli.connection(), topics, settings.aggregates, settings.root, until, positions, settings.partitioner
     )

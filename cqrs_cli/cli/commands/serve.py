@@ -53,7 +53,6 @@ def serve(
     from cqrs_cli.following.gateway.guard import host_name
     from cqrs_cli.following.gateway.server import limits_for, listen, make_server, open_followers, run_server
     from cqrs_cli.following.gateway.token import LOOPBACK, GatewayTokens
-    from cqrs_cli.keys.address import keyring_at
     from cqrs_cli.system.memory import bound_arenas
 
     bound_arenas()
@@ -63,7 +62,7 @@ def serve(
     if tokens.personal is not None:
         if (keyring := settings.keys()) is None:
             raise ConfigurationError("--personal-token-file: no keyring is set", "set keyring")
-        keyring_at(keyring)  # raises an error for an unreadable keyring before the first request
+        keyring.load()  # raises an error for an unreadable keyring before the first request
     aggregates_by_name = cli.usable_aggregates(aggregates)
     names = {host_name(name) for name in allow_host or ()}
     hosts = names | (LOOPBACK if names or host in LOOPBACK else set())

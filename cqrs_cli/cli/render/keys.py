@@ -8,8 +8,8 @@ from cqrs_cli.cli.result import Result, table
 from cqrs_cli.column import Column, row_document
 
 if TYPE_CHECKING:
-    from cqrs_cli.kafka.kek_usage import MasterUse
     from cqrs_cli.keys.address import KeyRingAddress
+    from cqrs_cli.keys.kek_usage import MasterUse
 
 _NEXT_STEPS = {
     "made": [

@@ -13,7 +13,6 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.keys_log import KafkaKeysLog
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keys.address import keyring_at
 from cqrs_cli.keys.topic import WrappedKey
 from cqrs_cli.proof.key_records import KeyRecords, TopicKey, stored_key
 from cqrs_cli.proof.key_topic import KeyVerification
@@ -58,7 +57,7 @@ class LatestKeys:
         """Return an `ActiveKeys` that decrypts values with these keys; None if no keyring is configured."""
         if self._connection.keys is None:
             return None
-        keyring, topic = keyring_at(self._connection.keys), self._topics.keys
+        keyring, topic = self._connection.keys.load(), self._topics.keys
         return ActiveKeys(
             self._topics.aggregate,
             self.current_key,

@@ -8,10 +8,10 @@ import pytest
 
 from cqrs_cli.client.codecs import decrypting_codec
 from cqrs_cli.codec.encrypted_events import personal_members
+from cqrs_cli.doctor.keys import count_kek_usage
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.kek_usage import count_kek_usage
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.scans.erased.verify import verify_erasure

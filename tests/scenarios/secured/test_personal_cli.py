@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.kafka.topics.acls import RequiredAcl
-from cqrs_cli.keys.address import keyring_at
+from cqrs_cli.keys.address import KeyRingAddress
 from tests.cli.conftest import CommandResult, Cqrs
 from tests.deciding.customers import PERSONAL_TEXT
 from tests.scenarios.secured.acls import User, acls_for_topics, documented_acls, grant, revoke
@@ -91,7 +91,7 @@ def test_rotating_needs_no_acl(
     reader = create_user(created_users, secured, people, "read")
     rotated = cqrs("keys", "rotate", "-o", "json")
     assert rotated.status == 0, rotated.err
-    keyring_at.cache_clear()  # a new process reads the keyring again
+    KeyRingAddress.load.cache_clear()  # a new process reads the keyring again
 
     def keys_by_kek() -> dict[str, int]:
         result = run_as(cqrs, reader, "keys", "status", "customer", "-o", "json")

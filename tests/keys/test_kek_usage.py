@@ -4,12 +4,13 @@ import pytest
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.encryption import DataKey
+from cqrs_cli.doctor.keys import count_kek_usage
 from cqrs_cli.errors import ConfigurationError, ContradictionError
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.admin.topics import Admin, create_extra
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.kek_usage import KeysCount, MasterUse, count_kek_usage
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keys.kek_usage import KeysCount, MasterUse
 from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.keys.topic import key_value
 

@@ -6,9 +6,6 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.kafka import readers
-from cqrs_cli.kafka.connection.cluster import Cluster
-from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.partition_keys import key_record
 
 
@@ -50,14 +47,3 @@ class KeysCount:
             name: MasterUse(current[name], count - current[name])
             for name, count in sorted(self._record_counts.items())
         }
-
-
-def count_kek_usage(connection: Cluster, topics: Topics) -> Mapping[str, MasterUse]:
-    """Return the use of each KEK, by name. Raises an error if the topic is missing or cannot be read to its end."""
-    count = KeysCount(topics.keys)
-    partitions = range(readers.partition_count(connection, topics.keys))
-    ends = readers.bounds(connection, topics.keys, partitions, "read_uncommitted")
-    for partition, (start, end) in ends.items():
-        for records in readers.read(connection, topics.keys, partition, start, end):
-            count.add_records(partition, records)
-    return count.usage_by_kek()
