@@ -19,7 +19,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.encryption import (
+    KID_BYTES,
+    SECRET_BYTES,
+    SIV_BYTES,
     DamagedValueError,
     DataKey,
     associated_data,
@@ -79,6 +83,24 @@ def read_key(value: bytes | None) -> WrappedKey | None:
         return _decode(value)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def read_written_key(record: Record) -> tuple[str, WrappedKey | None]:
+    """Return the aggregate id and the data key of a record, None for a tombstone.
+
+    Raises `ValueError` for a record that no owner writes.
+    """
+    subject, wrapped = (record.key or b"").decode(), read_key(record.value)
+    if wrapped is None:
+        return subject, None
+    if not subject:
+        raise ValueError("it has no aggregate id")
+    sizes = len(from_base64url(wrapped.kid)), len(from_base64url(wrapped.key))
+    if sizes != (KID_BYTES, SIV_BYTES + SECRET_BYTES):
+        raise ValueError(f"its id has {sizes[0]} bytes, and its encrypted key {sizes[1]} bytes")
+    if record.value != key_value(wrapped):
+        raise ValueError("its JSON has another form than an owner writes")
+    return subject, wrapped
 
 
 class KeyTable(Struct, frozen=True):

@@ -8,6 +8,7 @@ of memory.
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from cqrs_cli.codec.ciphertext import kids_of_document
 from cqrs_cli.core.deferral.entry import Deferral, read_deferral, read_deferral_key
 from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.event import HEADERS
@@ -18,7 +19,6 @@ from cqrs_cli.proof.documents import MaskDocument, digest_of, fits_document
 from cqrs_cli.proof.findings import Findings
 from cqrs_cli.proof.fingerprints import FitsCommand
 from cqrs_cli.proof.join import find_outcome
-from cqrs_cli.proof.keys import kids_of_document
 from cqrs_cli.proof.positions import CommandPosition, command_position
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import Lookup, OutcomeTrace

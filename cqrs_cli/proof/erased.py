@@ -6,16 +6,14 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from cqrs_cli.codec.ciphertext import PlainFields, key_of_event, plain_fields
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.core.messages.reasons import CheckFailed
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import parse_timestamp
-from cqrs_cli.core.personal.encrypted_data import personal_values
-from cqrs_cli.core.personal.encryption import is_encrypted
-from cqrs_cli.core.personal.redaction import personal_texts_in
-from cqrs_cli.proof.keys import KeyTrace, key_of_event
+from cqrs_cli.proof.keys import KeyTrace
 
 #: The bytes that each `Erased` event contains, and few other events.
 _ERASED_MARKER = b'"cqrs.Erased"'
@@ -103,24 +101,6 @@ class ErasedAggregates(dict[str, ErasedAggregate]):
     def kids(self) -> set[str]:
         """The ids of all deleted data keys."""
         return {kid for aggregate in self.values() for kid in aggregate.erased_kids}
-
-
-class PlainFields(NamedTuple):
-    """The personal fields of a message in plain text, and their values as texts."""
-
-    names: list[str]
-    texts: set[str]
-
-
-def plain_fields(cls: type[Struct] | None, data: bytes) -> PlainFields:
-    """Return the plain-text personal fields in a message's JSON; none if its class is gone or does not match."""
-    if cls is None:
-        return PlainFields([], set())
-    try:
-        names = [name for name, value in personal_values(cls, data).items() if not is_encrypted(value)]
-    except (ValueError, RecursionError):
-        return PlainFields([], set())
-    return PlainFields(names, personal_texts_in(cls, data) if names else set())
 
 
 def plain_in_event(aggregate: Aggregate, event: EventEnvelope) -> PlainFields:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from cqrs_cli.codec.ciphertext import key_of_event
 from cqrs_cli.core.aggregate.erased import ERASED
 from cqrs_cli.core.fold import UnreadableEventError
 from cqrs_cli.core.messages.event import HEADERS, EventEnvelope, read_event
@@ -9,7 +10,6 @@ from cqrs_cli.core.messages.json import read_members
 from cqrs_cli.core.messages.payload_reference import ATTRIBUTES
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.findings import Findings
-from cqrs_cli.proof.keys import key_of_event
 from cqrs_cli.proof.scope import PersonalScope, Scope, TimestampText
 from cqrs_cli.proof.traces import LIMIT, EventsTrace, Traces, text_sum
 
@@ -189,7 +189,7 @@ def _problems_of_key(personal: PersonalScope, event: EventEnvelope) -> Iterator[
         yield f"cannot be read: {error}"
         return
     if personal.active_keys is not None:
-        yield from personal.active_keys.find_damaged(event.subject, event.id, bytes(event.data))
+        yield from personal.active_keys.find_damaged_event_values(event.subject, event.id, bytes(event.data))
 
 
 def _read_position(event: EventEnvelope) -> tuple[int, int, int]:

@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.encryption import KID_BYTES, SECRET_BYTES, SIV_BYTES, from_base64url
 from cqrs_cli.core.stored import StoredState
-from cqrs_cli.keys.topic import COMPACTION_TICK, WrappedKey, key_value, read_key
+from cqrs_cli.keys.topic import COMPACTION_TICK, WrappedKey, read_key, read_written_key
 from cqrs_cli.proof.findings import Findings
 from cqrs_cli.state.store import Positions, Store, WriteBatch
 
@@ -17,23 +16,10 @@ class TopicKey(NamedTuple):
     offset: int
     wrapped: WrappedKey | None
 
-
-def read_topic_key(record: Record) -> tuple[str, WrappedKey | None]:
-    """Return the aggregate id and the data key of a record, None for a tombstone.
-
-    Raises `ValueError` for a record that no owner writes.
-    """
-    subject, wrapped = (record.key or b"").decode(), read_key(record.value)
-    if wrapped is None:
-        return subject, None
-    if not subject:
-        raise ValueError("it has no aggregate id")
-    sizes = len(from_base64url(wrapped.kid)), len(from_base64url(wrapped.key))
-    if sizes != (KID_BYTES, SIV_BYTES + SECRET_BYTES):
-        raise ValueError(f"its id has {sizes[0]} bytes, and its encrypted key {sizes[1]} bytes")
-    if record.value != key_value(wrapped):
-        raise ValueError("its JSON has another form than an owner writes")
-    return subject, wrapped
+    @property
+    def kid(self) -> str | None:
+        """The id of the key; None for a tombstone or an unreadable record."""
+        return None if self.wrapped is None else self.wrapped.kid
 
 
 class KeyRecords:
@@ -69,7 +55,7 @@ class KeyRecords:
     def _read_record(self, record: Record) -> dict[str, StoredState]:
         value = record.value
         try:
-            subject, _ = read_topic_key(record)
+            subject, _ = read_written_key(record)
         except ValueError as error:
             self.findings.add_violation("keys", record.offset, f"is not a key: {error}")
             try:
@@ -78,10 +64,11 @@ class KeyRecords:
                 return {}
         return {subject: StoredState(1, record.offset, 0, value or b"")}
 
-    def find(self, subject: str) -> TopicKey | None:
-        """Return the last record of an aggregate; None if it has none."""
+    def current_key(self, subject: str) -> WrappedKey | None:
+        """Return the current key of an aggregate, or None."""
         with self._store.view() as view:
-            return stored_key(view.find_state(subject))
+            topic_key = stored_key(view.find_state(subject))
+        return None if topic_key is None else topic_key.wrapped
 
 
 def stored_key(stored: StoredState | None) -> TopicKey | None:

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 import msgspec
 
+from cqrs_cli.codec.ciphertext import EventKey, has_encrypted_members, kids_of_data
 from cqrs_cli.core.erasure import ERASE, Erase
 from cqrs_cli.core.messages.command import CommandEnvelope, command_or_none
 from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.encrypted_data import has_encrypted_shape, kids_in
 from cqrs_cli.proof.dedup_index import DedupIndex
 from cqrs_cli.proof.findings import Findings
-from cqrs_cli.proof.keys import EventKey, KeyTrace, encode_key_entry, read_key_entry
+from cqrs_cli.proof.keys import KeyTrace, encode_key_entry, read_key_entry
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import EventsTrace, OutcomeTrace
 
@@ -80,7 +80,7 @@ class KeyRules:
             if outcome.reason == _ERASED and self._is_complete and not key_entry.erased_kids:
                 yield f"is ERASED, and no key of {outcome.subject!r} has ended"
         elif outcome.deferredfrom is None:
-            if _was_decrypted(outcome) and _has_encrypted_values(envelope):
+            if _was_decrypted(outcome) and has_encrypted_members(bytes(envelope.data)):
                 yield f"is {outcome.result}, and its sender has encrypted its command"
         elif self._is_complete:
             yield from _resubmission_problems(outcome, envelope, key_entry)
@@ -113,7 +113,7 @@ def _resubmission_problems(
             yield f"is ERASED, and no key of {outcome.subject!r} has ended"
         return
     try:
-        kids = kids_in(bytes(envelope.data))
+        kids = kids_of_data(bytes(envelope.data))
     except ValueError:
         yield "is of a record with a value that is not encrypted as an owner does"
         return
@@ -157,10 +157,3 @@ def _key_problem(before: KeyTrace, key: EventKey, subject: str) -> str | None:
         predicate = "ends" if key.is_erasure else "is encrypted with"
         return f"{predicate} key {key.kid} of {subject!r}, and key {before.kid} is in force: no event has ended it"
     return None
-
-
-def _has_encrypted_values(envelope: CommandEnvelope) -> bool:
-    try:
-        return has_encrypted_shape(bytes(envelope.data))
-    except (ValueError, RecursionError):
-        return False

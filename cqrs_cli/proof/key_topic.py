@@ -4,17 +4,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 from msgspec.structs import replace
 
+from cqrs_cli.codec.ciphertext import key_of_event
 from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.encryption import STATE
 from cqrs_cli.core.stored import StoredState
-from cqrs_cli.keys.topic import WrappedKey
 from cqrs_cli.proof.deferred_log import DeferredLog
 from cqrs_cli.proof.findings import Findings, LogName
 from cqrs_cli.proof.join import decode_events_entry
 from cqrs_cli.proof.key_records import TopicKey
-from cqrs_cli.proof.keys import KeyTrace, find_state_problems, key_of_event, key_topic_problem, read_key_entry
+from cqrs_cli.proof.keys import KeyTrace, find_state_problems, key_topic_problem, read_key_entry
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import Index
 from cqrs_cli.state.store import Store
@@ -50,17 +49,17 @@ class KeyVerification:
         recently_erased = {*erased_keys_from(self._events, self.decided_lower), *erased_keys_in(later_events)}
         topic = KeyTopic(parked, recently_erased, self._findings)
         for subject, key_entry, topic_key in aggregates:
-            topic.check_key(
-                subject, read_key_entry(key_entry), None if topic_key is None else topic_key.wrapped
-            )
-            if topic_key is not None and topic_key.wrapped is not None:
-                self._check_decryption(subject, topic_key.offset, topic_key.wrapped)
+            topic.check_key(subject, read_key_entry(key_entry), None if topic_key is None else topic_key.kid)
+            if topic_key is not None:
+                self._check_decryption(subject, topic_key)
         topic.check_remaining()
 
-    def _check_decryption(self, subject: str, offset: int, wrapped: WrappedKey) -> None:
+    def _check_decryption(self, subject: str, topic_key: TopicKey) -> None:
         keys = None if self._scope.personal is None else self._scope.personal.active_keys
-        if keys is not None and (problem := keys.find_problem(subject, wrapped)) is not None:
-            self._findings.add_violation("keys", offset, f"cannot be decrypted: {problem}")
+        if keys is None or topic_key.wrapped is None:
+            return
+        if (problem := keys.find_problem(subject, topic_key.wrapped)) is not None:
+            self._findings.add_violation("keys", topic_key.offset, f"cannot be decrypted: {problem}")
 
     def add_violations(self, found: Findings) -> None:
         """Add the violations in the records of the keys topic."""
@@ -74,7 +73,7 @@ class KeyVerification:
             read_key_entry(b"" if key_state is None else key_state.state), cls, stored
         )
         if self._scope.personal is not None and self._scope.personal.active_keys is not None:
-            yield from self._scope.personal.active_keys.find_damaged(subject, STATE, stored.state)
+            yield from self._scope.personal.active_keys.find_damaged_state_values(subject, stored.state)
 
 
 def erased_keys_from(events: Index, first: int) -> Iterator[tuple[str, str]]:
@@ -114,20 +113,20 @@ class KeyTopic:
             self._parked.setdefault(subject, []).append((offset, kid))
         self._recently_erased, self._findings = recently_erased, findings
 
-    def check_key(self, subject: str, trace: KeyTrace, topic_key: WrappedKey | None) -> None:
-        """Check the key of an aggregate; `topic_key`: its latest key in the topic."""
+    def check_key(self, subject: str, trace: KeyTrace, topic_kid: str | None) -> None:
+        """Check the key of an aggregate; `topic_kid`: the id of its latest key in the topic."""
         active_kid = trace.kid
         for offset, kid in self._parked.pop(subject, ()):
             if kid in trace.erased_kids or (subject, kid) in self._recently_erased or kid == active_kid:
                 continue
             if active_kid is None:
                 active_kid = kid
-                self._add_violation("deferred", offset, subject, replace(trace, kid=kid), topic_key)
+                self._add_violation("deferred", offset, subject, replace(trace, kid=kid), topic_kid)
             elif (subject, active_kid) not in self._recently_erased:
                 problem = f"is encrypted with key {kid} of {subject!r}, and key {active_kid} is in force"
                 self._findings.add_violation("deferred", offset, problem)
         if active_kid is None or active_kid == trace.kid:
-            self._add_violation("events", trace.offset, subject, trace, topic_key)
+            self._add_violation("events", trace.offset, subject, trace, topic_kid)
 
     def check_remaining(self) -> None:
         """Check the remaining aggregates, which have deferred commands but no events."""
@@ -135,10 +134,10 @@ class KeyTopic:
             self.check_key(subject, KeyTrace(), None)
 
     def _add_violation(
-        self, log: LogName, offset: int, subject: str, trace: KeyTrace, topic_key: WrappedKey | None
+        self, log: LogName, offset: int, subject: str, trace: KeyTrace, topic_kid: str | None
     ) -> None:
-        if (problem := key_topic_problem(subject, trace, topic_key)) is None:
+        if (problem := key_topic_problem(subject, trace, topic_kid)) is None:
             return
-        is_lost = topic_key is None or topic_key.kid not in trace.erased_kids
+        is_lost = topic_kid not in trace.erased_kids
         if not (is_lost and (subject, trace.kid) in self._recently_erased):
             self._findings.add_violation(log, offset, problem)

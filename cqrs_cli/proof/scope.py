@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from cqrs_cli.codec.active_keys import ActiveKeys
 from cqrs_cli.core.deferral.deferrals import CLOCK_TOLERANCE
 from cqrs_cli.core.messages.event import EventEnvelope
 from cqrs_cli.core.messages.json import read_members
@@ -13,7 +14,6 @@ from cqrs_cli.keyspace.key_history import KeyHistory
 from cqrs_cli.proof.documents import MaskDocument
 from cqrs_cli.proof.findings import LogName
 from cqrs_cli.proof.fingerprints import FitsCommand, fits_whole
-from cqrs_cli.proof.keys import ActiveKeys
 
 
 class Loss(NamedTuple):

@@ -7,7 +7,8 @@ Every change is synced, because keys change rarely. So no marker for incomplete 
 """
 
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from functools import partial
 from hashlib import blake2b
 from operator import itemgetter
@@ -177,6 +178,22 @@ def open_keys(path: Path, topics: tuple[str, str]) -> KeyCache:
     except CorruptError:
         shutil.rmtree(path)
         return KeyCache(path, topics)
+
+
+def cached_kids(path: Path) -> Iterator[str]:
+    """Yield the ids of the keys in force in the cache in a folder; none if another LMDB file is in the folder."""
+    try:
+        env = lmdb.open(str(path), readonly=True, create=False, max_dbs=0)
+    except lmdb.Error:
+        return
+    with closing(env), env.begin() as txn, txn.cursor() as cursor:
+        for _, value in cursor:
+            try:
+                table = msgspec.json.decode(value, type=KeyTable)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                continue
+            if table.current is not None:
+                yield table.current.kid
 
 
 def _unexpected_offsets(location: str, offsets: KeyOffsets, start: KeyOffsets) -> NotOwnerError:

@@ -6,6 +6,7 @@ from itertools import count
 from typing import Any
 
 import cqrs_cli as cqrs
+from cqrs_cli.codec.active_keys import ActiveKeys
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.encrypted_data import encrypt_data
@@ -16,7 +17,6 @@ from cqrs_cli.keys.topic import WrappedKey
 from cqrs_cli.proof.findings import Report
 from cqrs_cli.proof.fingerprints import fingerprint_check_of
 from cqrs_cli.proof.key_records import TopicKey
-from cqrs_cli.proof.keys import ActiveKeys
 from cqrs_cli.proof.partition import PartitionVerification
 from cqrs_cli.proof.scope import PersonalScope
 from cqrs_cli.state.store import Store

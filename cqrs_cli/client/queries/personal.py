@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 
 from cqrs_cli.client.history import find_ranges
 from cqrs_cli.client.queries.deferred import deferred_commands
+from cqrs_cli.codec.ciphertext import plain_fields
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.erased import ERASED, read_erased
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.encrypted_data import personal_values
-from cqrs_cli.core.personal.encryption import is_encrypted
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.fault import record_fault
@@ -83,9 +82,7 @@ def _count_event(counts: PersonalRecords, aggregate: Aggregate, event: EventEnve
     counts.events += 1
     if event.type == ERASED:
         counts.erased_keys[event.causationid] = read_erased(event.data).key
-    cls = aggregate.events.get(event.type)
-    values = {} if cls is None else personal_values(cls, bytes(event.data))
-    counts.unencrypted += not all(map(is_encrypted, values.values()))
+    counts.unencrypted += bool(plain_fields(aggregate.events.get(event.type), bytes(event.data)).names)
 
 
 def _records_of_key(

@@ -9,19 +9,18 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import lmdb
-import msgspec
 
+from cqrs_cli.codec.ciphertext import kids_of_data
 from cqrs_cli.core.aggregate.decider import State
-from cqrs_cli.core.personal.encrypted_data import kids_in
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.deciding.plan import KEYS_SUFFIX
 from cqrs_cli.errors import ConfigurationError, CqrsError
-from cqrs_cli.keys.topic import KeyTable
 from cqrs_cli.proof.erased import ErasedAggregate, ErasedAggregates, spared_key_text
 from cqrs_cli.proof.keys import find_state_problems
 from cqrs_cli.scans.erased.search_patterns import SearchPatterns
 from cqrs_cli.state.checkpoint.manifest import DATA_SUFFIX
 from cqrs_cli.state.environment import DATA_FILE
+from cqrs_cli.state.key_cache import cached_kids
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.storage.folder import StorageFolder, file_chunks
 
@@ -77,8 +76,7 @@ class FileSearch:
             yield FileFinding(f"{location} byte {at}", "has an erased value in plain text")
 
     def _search_lmdb(self, folder: Path, location: str) -> Iterator[FileFinding]:
-        kids = [key.current.kid for key in _cached_keys(folder) if key.current is not None]
-        deleted_keys = [kid for kid in kids if kid in self.erased.kids]
+        deleted_keys = [kid for kid in cached_kids(folder) if kid in self.erased.kids]
         if deleted_keys and self._is_owned_cache(folder):
             self.caches[location] = len(deleted_keys)
         else:
@@ -102,7 +100,7 @@ class FileSearch:
     def _search_state(self, aggregate: ErasedAggregate, saved: StoredState) -> Iterator[str]:
         yield from find_state_problems(aggregate.key_entry, self.state, saved)
         with suppress(ValueError):  # `find_state_problems` has reported it
-            if (kid := aggregate.spared_key(kids_in(saved.state), saved.version)) is not None:
+            if (kid := aggregate.spared_key(kids_of_data(saved.state), saved.version)) is not None:
                 yield f"has a state encrypted with {spared_key_text(kid)}"
 
     def search_store(self, folder: StorageFolder) -> Iterator[FileFinding]:
@@ -133,17 +131,3 @@ def _linked_folder(file: Path) -> Iterator[Path]:
     with TemporaryDirectory() as folder:
         Path(folder, DATA_FILE).symlink_to(file.absolute())
         yield Path(folder)
-
-
-def _cached_keys(folder: Path) -> Iterator[KeyTable]:
-    """Yield the entries of a cache of data keys; none for any other LMDB file."""
-    try:
-        env = lmdb.open(str(folder), readonly=True, create=False, max_dbs=0)
-    except lmdb.Error:
-        return
-    with closing(env), env.begin() as txn, txn.cursor() as cursor:
-        for _, value in cursor:
-            try:
-                yield msgspec.json.decode(value, type=KeyTable)
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                continue

@@ -3,26 +3,23 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from cqrs_cli.codec.ciphertext import PlainFields, kid_of_key_record, kids_of_data, kids_of_document
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.deferral.entry import Deferral, read_deferral
 from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.encrypted_data import kids_in
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import Kind, Topics
-from cqrs_cli.keys.topic import read_key
 from cqrs_cli.payloads.batch import command_may_have_payload, command_reference
 from cqrs_cli.proof.erased import (
     ErasedAggregates,
-    PlainFields,
     plain_in_command,
     plain_in_event,
     spared_key_text,
 )
-from cqrs_cli.proof.keys import kids_of_document
 from cqrs_cli.scans.erased.findings import NEVER, ExpiringRecords, RecordCount, TopicFinding
 
 #: Milliseconds until an unreferenced payload is deleted: `payloads gc` first moves it to another folder.
@@ -70,7 +67,7 @@ class TopicSearch:
                 for record in records:
                     try:
                         event = read_event(record.value)
-                        plain, kids = plain_in_event(self.aggregate, event), kids_in(bytes(event.data))
+                        plain, kids = plain_in_event(self.aggregate, event), kids_of_data(bytes(event.data))
                     except ValueError:  # `cqrs verify` reports it
                         continue
                     finding = TopicFinding(topic, partition, record.offset, "")
@@ -195,7 +192,7 @@ class TopicSearch:
                 if aggregate.active_kid in aggregate.erased_kids:
                     waiting_records.count_record(record.timestamp)
                 aggregate.active_kid, aggregate.active_key_position = (
-                    _read_key(record),
+                    kid_of_key_record(record),
                     (partition, record.offset),
                 )
         for subject, aggregate in self.erased.items():
@@ -243,11 +240,3 @@ class TopicSearch:
         for number, (start, end) in readers.bounds(self.connection, topic, numbers).items():
             for records in readers.read(self.connection, topic, number, start, end):
                 yield number, records
-
-
-def _read_key(record: Record) -> str | None:
-    try:
-        found = read_key(record.value)
-    except ValueError:  # `cqrs verify` reports it
-        return None
-    return None if found is None else found.kid

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
+from cqrs_cli.codec.active_keys import ActiveKeys
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ConfigurationError
@@ -13,10 +14,8 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.keys_log import KafkaKeysLog
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keys.topic import WrappedKey
 from cqrs_cli.proof.key_records import KeyRecords, TopicKey, stored_key
 from cqrs_cli.proof.key_topic import KeyVerification
-from cqrs_cli.proof.keys import ActiveKeys
 from cqrs_cli.scans.verify.pairs import merge_aggregates
 from cqrs_cli.scans.verify.plan import ProofPlan
 from cqrs_cli.state.lmdb_store import LmdbStore
@@ -48,11 +47,6 @@ class LatestKeys:
         """The partition of the keys topic."""
         return self._key_filter.partition % self._topic_partitions
 
-    def current_key(self, subject: str) -> WrappedKey | None:
-        """Return the current key of an aggregate, or None."""
-        topic_key = self._records.find(subject)
-        return None if topic_key is None else topic_key.wrapped
-
     def active_keys(self) -> ActiveKeys | None:
         """Return an `ActiveKeys` that decrypts values with these keys; None if no keyring is configured."""
         if self._connection.keys is None:
@@ -60,7 +54,7 @@ class LatestKeys:
         keyring, topic = self._connection.keys.load(), self._topics.keys
         return ActiveKeys(
             self._topics.aggregate,
-            self.current_key,
+            self._records.current_key,
             lambda subject, wrapped: keyring.unwrap(topic, subject, wrapped),
         )
 

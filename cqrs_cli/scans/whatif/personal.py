@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from cqrs_cli.codec.ciphertext import key_of_event
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.erased import ERASED, read_erased
 from cqrs_cli.core.context import Decisions
@@ -22,7 +23,6 @@ from cqrs_cli.core.personal.data_keys import random_key
 from cqrs_cli.core.personal.encrypted_data import decrypt_data, encrypt_data, has_encrypted_shape
 from cqrs_cli.core.personal.encryption import STATE, DataKey, ValueLocation
 from cqrs_cli.core.personal.masking import mask_data
-from cqrs_cli.proof.keys import key_of_event
 from cqrs_cli.proof.whatif.decided import DecidedCommand
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from cqrs_cli.codec.active_keys import ActiveKeys
 from cqrs_cli.core.context import BatchContext, Decisions
 from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.deferral.deferrals import Deferrals
@@ -16,7 +17,6 @@ from cqrs_cli.core.personal.encryption import DataKey
 from cqrs_cli.proof.documents import document_mask
 from cqrs_cli.proof.findings import Report
 from cqrs_cli.proof.fingerprints import fingerprint_check_of
-from cqrs_cli.proof.keys import ActiveKeys
 from cqrs_cli.proof.partition import PartitionVerification
 from cqrs_cli.proof.scope import PersonalScope
 from cqrs_cli.state.store import Store
