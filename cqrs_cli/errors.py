@@ -68,6 +68,7 @@ class ContradictionError(CqrsError):
 
     exit_code = 5
     code = "CONTRADICTION"
+    is_permanent = False  # True: waiting cannot help, not even for a broker that rejoins its cluster
 
 
 class TakenOverError(CqrsError):

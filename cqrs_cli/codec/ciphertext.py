@@ -11,8 +11,8 @@ from cqrs_cli.core.messages.event import EventEnvelope
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.encrypted_data import (
     ENCRYPTED_MARKER,
+    encrypted_members,
     has_encrypted_shape,
-    kids_in,
     personal_values,
 )
 from cqrs_cli.core.personal.encryption import (
@@ -51,7 +51,7 @@ def key_of_event(event: EventEnvelope) -> EventKey | None:
 
 def kids_of_data(data: bytes) -> set[str]:
     """Return the key ids of the encrypted members; raises `ValueError` for a malformed member."""
-    return kids_in(data)
+    return {kid_of(value) for value in encrypted_members(data).values()}
 
 
 class _Document(Struct):
@@ -66,7 +66,7 @@ def kids_of_document(document: bytes) -> set[str]:
     if ENCRYPTED_MARKER not in document:
         return set()
     try:
-        return kids_in(bytes(_document(document).data))
+        return kids_of_data(bytes(_document(document).data))
     except (ValueError, RecursionError):
         return set()
 

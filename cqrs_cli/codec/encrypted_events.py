@@ -6,11 +6,12 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw, Struct
 
+from cqrs_cli.codec.ciphertext import kids_of_data
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.erased import ERASED, read_erased
 from cqrs_cli.core.messages.json import read_members, write_members
 from cqrs_cli.core.messages.payload_reference import with_data
-from cqrs_cli.core.personal.encrypted_data import ENCRYPTED_MARKER, FindKey, decrypt_by_shape, kids_in
+from cqrs_cli.core.personal.encrypted_data import ENCRYPTED_MARKER, FindKey, decrypt_by_shape
 from cqrs_cli.core.personal.encryption import ValueLocation, is_encrypted
 
 _ERASED = ERASED.encode()
@@ -67,7 +68,7 @@ class EncryptedEvent(Struct, gc=False):
 
     def kids(self) -> set[str]:
         """Return the key ids of the encrypted members; raises `NotEncryptedError` for a malformed member."""
-        return kids_in(bytes(self.data))
+        return kids_of_data(bytes(self.data))
 
 
 _decode_event = msgspec.json.Decoder(EncryptedEvent).decode

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from cqrs_cli.core.deferral.deferrals import Deferrals
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.fold import VersionedState
 from cqrs_cli.core.messages.outcome import DeadLetter
 from cqrs_cli.core.messages.payload_reference import MAX_PAYLOAD, PayloadReference
-from cqrs_cli.core.personal.data_keys import KeyOf, no_key, random_key
+from cqrs_cli.core.personal.data_keys import random_key
 from cqrs_cli.core.personal.encryption import DataKey
 from cqrs_cli.core.stored import DedupEntry
 
@@ -20,6 +20,12 @@ MAX_BYTES = 8 * 1024 * 1024
 
 #: Downloaded payloads by reference. A text is the reason why a payload could not be downloaded.
 Payloads = Mapping[PayloadReference, bytes | str]
+
+#: Returns the present data key of an aggregate by its id; None if it has no key.
+DataKeyOf: TypeAlias = Callable[[str], DataKey | None]
+
+#: The data keys that a batch has changed, by aggregate id. None: the key is erased.
+ChangedKeys: TypeAlias = dict[str, DataKey | None]
 
 #: (value, key, timestamp in ms): a record to produce to the partition of the command.
 OutputRecord = tuple[bytes, bytes | None, int]
@@ -54,7 +60,7 @@ class BatchContext:
     forward_target_of: Callable[[bytes], int | None] | None = (
         None  # key → the partition to which it has moved, or None
     )
-    data_key_of: KeyOf = no_key  # aggregate id → its data key, None if it has no encrypted values
+    data_key_of: DataKeyOf | None = None  # None: no aggregate has a key yet
     new_data_key: Callable[[], DataKey] = random_key
 
 
@@ -92,9 +98,7 @@ class Decisions:
     dedup_entries: dict[tuple[str, str], DedupEntry] = field(default_factory=dict)
     #: The number of commands by status, and of `events`.
     counts: dict[str, int] = field(default_factory=dict)
-    data_keys: dict[str, DataKey | None] = field(
-        default_factory=dict
-    )  # new data keys by subject; None: erased
+    data_keys: ChangedKeys = field(default_factory=dict)
     reason_counts: dict[str, int] = field(
         default_factory=dict
     )  # counts of reasons: deferred, rejected, failed

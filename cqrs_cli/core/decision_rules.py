@@ -3,11 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from cqrs_cli.core.context import BatchContext, Payloads
+from cqrs_cli.core.context import BatchContext, DataKeyOf, Payloads
 from cqrs_cli.core.deferral.deferrals import DeferralLimits, Deferrals
 from cqrs_cli.core.deferral.entry import Deferral, DeferredView
 from cqrs_cli.core.fold import VersionedState
-from cqrs_cli.core.personal.data_keys import KeyOf, no_key
 from cqrs_cli.core.stored import DedupEntry
 
 
@@ -48,7 +47,7 @@ class DecisionRules:
         payloads: Payloads,
         given_up_offsets: frozenset[int] = frozenset(),
         poison_reasons: Mapping[int, str] | None = None,
-        data_key_of: KeyOf = no_key,
+        data_key_of: DataKeyOf | None = None,
     ) -> BatchContext:
         """Return the context of one batch; `BatchContext` documents the parameters."""
         return BatchContext(

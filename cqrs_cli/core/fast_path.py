@@ -18,7 +18,6 @@ from cqrs_cli.core.decision_in_progress import DecisionInProgress
 from cqrs_cli.core.messages.command import OrdinaryCommand
 from cqrs_cli.core.messages.expected_version import parse_expected
 from cqrs_cli.core.messages.nesting import check_nesting
-from cqrs_cli.core.personal.encrypted_data import may_look_encrypted
 
 #: Called with a decision, the record's key and the envelope. Returns the command if it passes all checks. If a check
 #: might fail, it returns None and changes nothing; then `core.decide` runs the checks one by one.
@@ -32,6 +31,7 @@ def fast_path_checks(aggregate: Aggregate, context: BatchContext, decisions: Dec
     partition, partition_of = context.partition, context.partition_of
     decoders, may_nest = aggregate.decode_command, aggregate.may_nest
     fingerprint, classes = fingerprint_function(aggregate), aggregate.may_look_encrypted
+    may_look_encrypted = aggregate.personal.may_look_encrypted
     types_to_search = {kind for kind, cls in aggregate.commands.items() if cls in classes}
 
     def run_checks(decision: DecisionInProgress, key: bytes, envelope: OrdinaryCommand) -> Command | None:

@@ -4,15 +4,13 @@ Only the owner may write keys: a separate tool could read a key before its erasu
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 from cqrs_cli import failpoints
-from cqrs_cli.core.context import Decisions
-from cqrs_cli.core.personal.encryption import DataKey
+from cqrs_cli.core.context import ChangedKeys, Decisions
 from cqrs_cli.deciding.owner_keys import OwnerKeys
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.state_cache import StateCache
-from cqrs_cli.keys.topic import COMPACTION_TICK
 
 
 class KeyUpkeep:
@@ -45,11 +43,11 @@ class KeyUpkeep:
         self._commit(position, {})
         self._checked_end, self._tick_at = self._keys.read, None
 
-    def _commit(self, position: int, data_keys: Mapping[str, DataKey]) -> None:
+    def _commit(self, position: int, data_keys: ChangedKeys) -> None:
         session, cache, keys = self._session, self._cache, self._keys
         cache.flush()
-        decisions = Decisions(cache.positions.clock, data_keys={**data_keys})
-        records: Sequence[tuple[bytes | None, bytes]] = keys.records(decisions.data_keys) or [COMPACTION_TICK]
+        decisions = Decisions(cache.positions.clock, data_keys=data_keys)
+        records = keys.records(data_keys) if data_keys else keys.tick()
         failure, hint = (
             f"{keys.log_name} does not accept key records",
             "check the topic's settings: cqrs doctor",
@@ -62,7 +60,7 @@ class KeyUpkeep:
         keys.flush(cache.positions.events)
 
 
-def outdated_portions(keys: OwnerKeys, max_keys: int) -> Iterator[dict[str, DataKey]]:
+def outdated_portions(keys: OwnerKeys, max_keys: int) -> Iterator[ChangedKeys]:
     """Yield the keys in force under an older KEK, in portions of at most `max_keys`. A portion is empty if many records
     were read without finding such a key.
 

@@ -10,7 +10,6 @@ from cqrs_cli.core.context import BatchContext, Decisions, Payloads
 from cqrs_cli.core.decide import Batch
 from cqrs_cli.core.messages.reasons import STATUSES
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.data_keys import no_key
 from cqrs_cli.deciding.deferred_commands import DeferredCommands, deferred_records
 from cqrs_cli.deciding.key_upkeep import KeyUpkeep
 from cqrs_cli.deciding.session import OwnerSession
@@ -197,7 +196,7 @@ class DecideLoop(Loop):
             payloads,
             attempts.force_failed,
             attempts.failing,
-            no_key if cache.keys is None else cache.keys.key_of,
+            None if cache.keys is None else cache.keys.key_of,
         )
 
 

@@ -7,7 +7,7 @@ names the missing key must then follow; if none follows, the key was lost (`chec
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from msgspec import Raw
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.erased import ERASED, Erased
+from cqrs_cli.core.context import ChangedKeys
 from cqrs_cli.core.fold import decode_event
 from cqrs_cli.core.messages.event import EventEnvelope
 from cqrs_cli.core.personal.encrypted_data import (
@@ -22,12 +23,12 @@ from cqrs_cli.core.personal.encrypted_data import (
     encrypt_with_key_of,
     may_look_encrypted,
 )
-from cqrs_cli.core.personal.encryption import STATE, DataKey, ValueLocation
+from cqrs_cli.core.personal.encryption import STATE, DataKey, DecryptionError, ValueLocation
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.keys.partition_keys import KeysLog, key_records
-from cqrs_cli.keys.topic import KeyTable, WrappedKey, key_value
+from cqrs_cli.keys.topic import COMPACTION_TICK, KeyTable, WrappedKey, key_value
 from cqrs_cli.state.key_cache import EndedKey, KeyChange, KeyOffsets, KeyRecord, KeyStore, apply_change
 
 #: The maximal number of unwrapped keys in memory; a key takes a kilobyte.
@@ -166,11 +167,17 @@ class OwnerKeys:
         return replace(event, data=Raw(decrypt_data(cls, data, find_key, location)))
 
     def decrypt_state(self, subject: str, data: bytes) -> bytes:
-        """Return the JSON of a state from the shard, decrypted; raises `DecryptionError`."""
+        """Return the JSON of a state from the shard, decrypted; raises `ContradictionError` for a damaged state."""
         if not may_look_encrypted(data):
             return data
         location = ValueLocation(self._aggregate.name, subject, STATE, "")
-        return decrypt_data(self._aggregate.state, data, partial(self._find_key, subject), location)
+        try:
+            return decrypt_data(self._aggregate.state, data, partial(self._find_key, subject), location)
+        except DecryptionError as error:
+            raise ContradictionError(
+                f"the state of {self._aggregate.name} {subject!r} is damaged: {error}",
+                f"rebuild it from the events: cqrs rebuild {self._aggregate.name}",
+            ) from error
 
     def encrypt_state(self, subject: str, data: bytes) -> bytes:
         """Return the JSON of a state as the shard stores it, encrypted.
@@ -182,7 +189,7 @@ class OwnerKeys:
             self._aggregate.state, data, self.key_of, (self._aggregate.name, subject, STATE, "")
         )
 
-    def records(self, keys: Mapping[str, DataKey | None]) -> list[tuple[bytes | None, bytes]]:
+    def records(self, keys: ChangedKeys) -> list[tuple[bytes | None, bytes]]:
         """Return the records (value, subject) of the keys that a batch has changed."""
         wrap, topic = self._keyring.wrap, self._log.topic
         self._wrapped = {
@@ -190,7 +197,12 @@ class OwnerKeys:
         }
         return [(key_value(wrapped), subject.encode()) for subject, wrapped in self._wrapped.items()]
 
-    def stage(self, keys: Mapping[str, DataKey | None], end: int | None) -> None:
+    def tick(self) -> list[tuple[bytes | None, bytes]]:
+        """Return the record (value, subject) that lets the broker compact the earlier records."""
+        self._wrapped = {}
+        return [COMPACTION_TICK]
+
+    def stage(self, keys: ChangedKeys, end: int | None) -> None:
         """Take over changed keys whose `records` were just committed to Kafka, never earlier. `end`: the offset after
         these records in the keys topic, None if there are no records.
         """
@@ -231,7 +243,7 @@ class OwnerKeys:
             ]
         self._log.close()
 
-    def outdated_keys(self, subjects: Iterable[str]) -> dict[str, DataKey]:
+    def outdated_keys(self, subjects: Iterable[str]) -> ChangedKeys:
         """Return the keys in force of these subjects that are under an older KEK, as this owner knows them now."""
         current_keys = {subject: self._known_keys(subject).current for subject in subjects}
         outdated_subjects = [

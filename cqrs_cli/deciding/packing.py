@@ -5,7 +5,6 @@ from typing import Protocol
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS, class_name, is_interrupt
 from cqrs_cli.core.fold import VersionedState
-from cqrs_cli.core.personal.encryption import DecryptionError
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import ContradictionError
 
@@ -17,7 +16,7 @@ class StateEncryption(Protocol):
         """Return the encrypted JSON of a state, for the store."""
 
     def decrypt_state(self, subject: str, data: bytes) -> bytes:
-        """Return the JSON of a state from the store, decrypted; raises `DecryptionError`."""
+        """Return the JSON of a state from the store, decrypted; raises `ContradictionError` for a damaged state."""
 
 
 def pack(
@@ -39,11 +38,6 @@ def unpack(
         state = aggregate.decode_state(data)
     except (ContradictionError, *PROCESS_ERRORS):
         raise
-    except DecryptionError as error:
-        raise ContradictionError(
-            f"the state of {aggregate.name} {aggregate_id!r} is damaged: {error}",
-            f"rebuild it from the events: cqrs rebuild {aggregate.name}",
-        ) from error
     except BaseException as error:  # a `__post_init__` may raise anything
         if is_interrupt(error):
             raise

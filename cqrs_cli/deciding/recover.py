@@ -16,7 +16,6 @@ from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.position_notation import format_position
-from cqrs_cli.keys.keyring import MissingMasterKeyError
 from cqrs_cli.ownership.claim import Accepted
 from cqrs_cli.ownership.complete_events import check_complete
 from cqrs_cli.state.errors import REBUILD, AheadError
@@ -162,7 +161,7 @@ def is_permanent(error: ContradictionError) -> bool:
     """Return True if retrying cannot help: the code cannot read an event, or the keyring lacks a KEK. A broker that has
     just rejoined its cluster may hide records, but never alters a record.
     """
-    return isinstance(error, MissingMasterKeyError) or isinstance(error.__cause__, UnreadableEventError)
+    return error.is_permanent or isinstance(error.__cause__, UnreadableEventError)
 
 
 def has_lost_events(state: VersionedState | None, outcome: OutcomeEnvelope) -> bool:

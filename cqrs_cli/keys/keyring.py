@@ -83,7 +83,9 @@ class Keyring:
 
 
 class MissingMasterKeyError(ContradictionError):
-    """The keyring lacks the KEK of a data key. Waiting does not help."""
+    """The keyring lacks the KEK of a data key."""
+
+    is_permanent = True
 
 
 def _missing_kek(what: str, master: str) -> ContradictionError:

@@ -8,12 +8,6 @@ from msgspec import Struct
 from cqrs_cli.core.personal.encrypted_data import decrypt_data, encrypt_with_key_of, has_encrypted_shape
 from cqrs_cli.core.personal.encryption import KID_BYTES, SECRET_BYTES, DataKey, ValueLocation
 
-#: Returns the present data key of an aggregate by its id; None if it has no key.
-KeyOf = Callable[[str], DataKey | None]
-
-#: The `KeyOf` of aggregates without personal fields.
-no_key: KeyOf = dict[str, DataKey]().get
-
 
 class ErasedKeyError(Exception):
     """The key of an encrypted value was deleted: the personal data were erased."""
@@ -29,12 +23,15 @@ def random_key() -> DataKey:
 
 class DataKeys:
     """The data keys of one aggregate type. `changed_keys` maps a subject to its new key, or to None if its key is
-    erased.
+    erased. `key_of`: returns the key of a subject before the batch; None if no subject has a key.
     """
 
-    def __init__(self, aggregate: str, key_of: KeyOf, new_key: Callable[[], DataKey]) -> None:
+    def __init__(
+        self, aggregate: str, key_of: Callable[[str], DataKey | None] | None, new_key: Callable[[], DataKey]
+    ) -> None:
         self.changed_keys: dict[str, DataKey | None] = {}
-        self._aggregate, self._key_of, self._new_key = aggregate, key_of, new_key
+        self._aggregate, self._new_key = aggregate, new_key
+        self._key_of = dict[str, DataKey]().get if key_of is None else key_of
 
     def active_key(self, subject: str) -> DataKey | None:
         """Return the present key of an aggregate; None if it has no encrypted value since its last erasure."""

@@ -41,11 +41,6 @@ def encrypted_members(data: bytes) -> dict[str, bytes]:
     return {name: bytes(value) for name, value in read_members(data).items() if is_encrypted(bytes(value))}
 
 
-def kids_in(data: bytes) -> set[str]:
-    """Return the key ids of the encrypted members; raises `ValueError` for a malformed member."""
-    return {kid_of(value) for value in encrypted_members(data).values()}
-
-
 def encrypt_data(cls: type[Struct], data: bytes, key: DataKey, location: LocationParts) -> bytes:
     """Return the JSON of a message with encrypted personal members.
 

@@ -1,6 +1,5 @@
 """Spill files of a replay: the states of aggregates that memory cannot hold, then their later events."""
 
-import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
@@ -9,7 +8,7 @@ from typing import IO
 
 import msgspec
 
-from cqrs_cli.core.personal.encryption import SECRET_BYTES, aes_siv
+from cqrs_cli.codec.scratch_cipher import ScratchCipher
 from cqrs_cli.errors import ConfigurationError
 
 #: Buffer size of a file in bytes. Each time that memory is full adds a file; some dozens of files are possible.
@@ -44,7 +43,7 @@ class Spill:
         """`is_sealed`: encrypt the file with a random key that only this object holds, in memory."""
         self.low = low
         self.high = high
-        self._cipher = aes_siv(os.urandom(SECRET_BYTES)) if is_sealed else None
+        self._cipher = ScratchCipher() if is_sealed else None
         self._states = 0
         try:
             self._file: IO[bytes] = tempfile.TemporaryFile(  # noqa: SIM115  # `close` is ours
@@ -92,10 +91,10 @@ class Spill:
             self._file.close()
 
     def _sealed(self, content: bytes) -> bytes:
-        return content if self._cipher is None else self._cipher.encrypt(content, None)
+        return content if self._cipher is None else self._cipher.encrypt(content)
 
     def _opened(self, content: bytes) -> bytes:
-        return content if self._cipher is None else self._cipher.decrypt(content, None)
+        return content if self._cipher is None else self._cipher.decrypt(content)
 
     def _write(self, content: bytes) -> None:
         try:

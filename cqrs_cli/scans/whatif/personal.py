@@ -22,7 +22,6 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.data_keys import random_key
 from cqrs_cli.core.personal.encrypted_data import decrypt_data, encrypt_data, has_encrypted_shape
 from cqrs_cli.core.personal.encryption import STATE, DataKey, ValueLocation
-from cqrs_cli.core.personal.masking import mask_data
 from cqrs_cli.proof.whatif.decided import DecidedCommand
 
 
@@ -42,9 +41,15 @@ class ScratchEncryption(NamedTuple):
         return ValueLocation(self.aggregate.name, subject, STATE, "")
 
 
-def scratch_encryption(aggregate: Aggregate, key: DataKey) -> ScratchEncryption | None:
-    """Return the encryption of states; None for an aggregate without personal fields."""
-    return ScratchEncryption(aggregate, key) if aggregate.has_personal_fields else None
+class ScratchKey:
+    """The random key of a simulation's stores."""
+
+    def __init__(self) -> None:
+        self._key = random_key()
+
+    def encryption_of(self, aggregate: Aggregate) -> ScratchEncryption | None:
+        """Return the encryption of states; None for an aggregate without personal fields."""
+        return ScratchEncryption(aggregate, self._key) if aggregate.has_personal_fields else None
 
 
 @dataclass
@@ -120,5 +125,5 @@ class HistoricKeys:
             return replace(record, value=with_reference(record.value, folder, reference))
         if not has_encrypted_shape(data):
             return record
-        plain = mask_data(cls, data) if sent is None else bytes(sent.data)
+        plain = self.aggregate.personal.redact_data(cls, data) if sent is None else bytes(sent.data)
         return replace(record, value=with_data(record.value, plain))

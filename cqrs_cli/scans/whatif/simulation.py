@@ -21,8 +21,6 @@ from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.payload_reference import with_payload_data
 from cqrs_cli.core.messages.reasons import Reason
-from cqrs_cli.core.personal.data_keys import random_key
-from cqrs_cli.core.personal.encryption import DataKey
 from cqrs_cli.core.stored import DedupEntry, restore_dedup_entry
 from cqrs_cli.deciding.deferred_fold import deferred_entries
 from cqrs_cli.deciding.state_cache import StateCache
@@ -41,7 +39,7 @@ from cqrs_cli.proof.whatif.difference import (
 from cqrs_cli.scans.verify.pairs import merge_aggregates
 from cqrs_cli.scans.whatif.deferred_before import deferred_changes
 from cqrs_cli.scans.whatif.payloads import HistoricPayloads
-from cqrs_cli.scans.whatif.personal import HistoricKeys, scratch_encryption
+from cqrs_cli.scans.whatif.personal import HistoricKeys, ScratchKey
 from cqrs_cli.state.lmdb_store import LmdbStore
 
 #: Commands, events or outcomes per batch.
@@ -82,12 +80,12 @@ class Simulation:
     #: The stores are shared by several partitions, so each id is stored with the partition that decided it.
     is_family: bool = False
     #: Encrypts the personal fields of states in the stores, which are files. Children use their parent's key.
-    scratch_key: DataKey = field(default_factory=random_key)
+    scratch_key: ScratchKey = field(default_factory=ScratchKey)
     progress: SimulationCounts = field(default_factory=SimulationCounts)
 
     def __post_init__(self) -> None:
         logged_encryption, simulated_encryption = (
-            scratch_encryption(code, self.scratch_key) for code in (self.current_code, self.other_code)
+            self.scratch_key.encryption_of(code) for code in (self.current_code, self.other_code)
         )
         self._logged = StateCache(
             self.current_code, self.logged_store, self.logged_store.token(), encryption=logged_encryption

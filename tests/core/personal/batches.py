@@ -5,12 +5,12 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
+from cqrs_cli.codec.ciphertext import kids_of_data
 from cqrs_cli.core.context import BatchContext, Decisions
 from cqrs_cli.core.deferral.deferrals import Deferrals
 from cqrs_cli.core.deferral.table import DeferralTable
 from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.encrypted_data import kids_in
 from cqrs_cli.core.personal.encryption import KID_BYTES, SECRET_BYTES, DataKey
 from tests.support.commands import command
 
@@ -68,5 +68,5 @@ def event_key_ids(decisions: Decisions) -> list[str]:
         if event.type == "cqrs.Erased":
             key_ids.append(f"({json.loads(bytes(event.data))['key']})")
         else:
-            key_ids += kids_in(bytes(event.data))
+            key_ids += kids_of_data(bytes(event.data))
     return key_ids

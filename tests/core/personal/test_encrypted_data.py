@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.json import Decoder, decode
 
+from cqrs_cli.codec.ciphertext import kids_of_data
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.personal.encrypted_data import (
     FindKey,
@@ -13,7 +14,6 @@ from cqrs_cli.core.personal.encrypted_data import (
     decrypt_data,
     encrypt_data,
     has_encrypted_shape,
-    kids_in,
     personal_values,
     redacting_decoder,
 )
@@ -53,7 +53,7 @@ def test_message_without_its_key_is_redacted(message: Struct) -> None:
 def test_only_personal_values_need_a_key(message: Struct) -> None:
     needs_key = mask(message) != message
     assert bool(personal_values(type(message), encode_json(message))) == needs_key
-    assert kids_in(encrypt(message)) == ({KEY.kid} if needs_key else set())
+    assert kids_of_data(encrypt(message)) == ({KEY.kid} if needs_key else set())
 
 
 @given(messages)
@@ -108,7 +108,7 @@ def test_plain_retired_event_is_unchanged(message: Struct) -> None:
     data = encode_json(message)
     assert decrypt_by_shape(data, {}, FIND_NO_KEY, LOCATION) is data
     assert not has_encrypted_shape(data)
-    assert has_encrypted_shape(encrypt(message)) == bool(kids_in(encrypt(message)))
+    assert has_encrypted_shape(encrypt(message)) == bool(kids_of_data(encrypt(message)))
 
 
 def test_moved_retired_value_is_not_decrypted() -> None:

@@ -7,11 +7,12 @@ from hashlib import sha512
 from msgspec.json import decode as decode_json
 
 import cqrs_cli as cqrs
+from cqrs_cli.codec.ciphertext import kids_of_data
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.erased import ERASED, Erased
 from cqrs_cli.core.checks import fingerprint_function
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.encrypted_data import decrypt_data, encrypt_data, kids_in
+from cqrs_cli.core.personal.encrypted_data import decrypt_data, encrypt_data
 from cqrs_cli.core.personal.encryption import DataKey, ValueLocation
 from cqrs_cli.core.personal.personal_fields import Personal
 from cqrs_cli.keys.topic import KeyTable
@@ -128,7 +129,7 @@ def decrypt_with_wrong_key(data: bytes, kid: str) -> bytes:
 @cache
 def message_kid(message_type: str, data: bytes) -> str | None:
     """Return the id of the key with which a message is encrypted; None for plain text."""
-    return next(iter(kids_in(data)), None)
+    return next(iter(kids_of_data(data)), None)
 
 
 def active_kid(key_table: KeyTable) -> str | None:
