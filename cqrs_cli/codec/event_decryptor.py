@@ -23,7 +23,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.encryption import DataKey, DecryptionError
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.keys.address import KeyRingAddress
-from cqrs_cli.keys.partition_keys import EventsLog, KeysLog, KeyUse, PartitionKeys
+from cqrs_cli.keys.partition_keys import EventsLog, KeyUse, PartitionKeys
 
 
 class DecryptorKeys(NamedTuple):
@@ -89,9 +89,9 @@ class EventDecryptor:
         if self._personal is None or self._keys is None:
             return None
         with self._lock:
-            known = self._partition_keys(self._keys.log, partition)
+            known = self._partition_keys(self._keys, partition)
             known.read_to_end()
-            return known.current_key(self._keys.keyring.load(), subject)
+            return known.current_key(subject)
 
     def check_no_lost_keys(self) -> None:
         """Raise `ContradictionError` for a key that was needed and is lost: it is gone, and no `Erased` names it.
@@ -125,7 +125,7 @@ class EventDecryptor:
         """
         if self._keys is None or (not self._partitions and not uses):
             return None
-        known = self._partition_keys(self._keys.log, partition)
+        known = self._partition_keys(self._keys, partition)
         self._end_keys(known, events)
         known.read_if_needed(partition, uses)
         return known
@@ -148,15 +148,19 @@ class EventDecryptor:
                     known, filter(None, (read_encrypted_event(record.value) for record in records))
                 )
 
-    def _partition_keys(self, log: KeysLog, partition: int) -> PartitionKeys:
-        self._key_partition_count = self._key_partition_count or log.partition_count()
+    def _partition_keys(self, keys: DecryptorKeys, partition: int) -> PartitionKeys:
+        self._key_partition_count = self._key_partition_count or keys.log.partition_count()
         number = partition % self._key_partition_count
-        return self._partitions.setdefault(number, PartitionKeys(log, number, self._only, self._max_key_age))
+        if number not in self._partitions:
+            self._partitions[number] = PartitionKeys(
+                keys.log, number, keys.keyring, self._only, self._max_key_age
+            )
+        return self._partitions[number]
 
     def _find(self, known: PartitionKeys | None, partition: int, use: KeyUse) -> DataKey | None:
-        if known is None or self._keys is None or self._only not in (None, use.subject):
+        if known is None or self._only not in (None, use.subject):
             return None
-        return known.find(self._keys.keyring.load(), partition, use)
+        return known.find(partition, use)
 
     def _decrypt(
         self, partition: int, record: Record, event: EncryptedEvent, keys: dict[str, DataKey | None]

@@ -6,7 +6,6 @@ itself. So a value under another key than the key in force is erased, and become
 names the missing key must then follow; if none follows, the key was lost (`check_all_resolved`).
 """
 
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from functools import partial
 
@@ -26,13 +25,11 @@ from cqrs_cli.core.personal.encrypted_data import (
 from cqrs_cli.core.personal.encryption import STATE, DataKey, DecryptionError, ValueLocation
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.topics.partitioner import KeyHome
+from cqrs_cli.keys.decrypted_keys import MAX_KEYS, DecryptedKeys
 from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.keys.partition_keys import KeysLog, key_records
 from cqrs_cli.keys.topic import COMPACTION_TICK, KeyTable, WrappedKey, key_value
 from cqrs_cli.state.key_cache import EndedKey, KeyChange, KeyOffsets, KeyRecord, KeyStore, apply_change
-
-#: The maximal number of unwrapped keys in memory; a key takes a kilobyte.
-MAX_UNWRAPPED = 10_000
 
 
 class OwnerKeys:
@@ -45,16 +42,17 @@ class OwnerKeys:
         partition: int,
         keyring: Keyring,
         key_store: KeyStore,
-        max_unwrapped: int = MAX_UNWRAPPED,
+        max_decrypted: int = MAX_KEYS,
     ) -> None:
         """`partition`: the partition of the keys topic.
 
-        `max_unwrapped`: the maximal number of unwrapped keys in memory.
+        `max_decrypted`: the maximal number of decrypted keys in memory.
         """
         self._aggregate, self._log, self.partition = aggregate, log, partition
         self._keyring, self._key_store = keyring, key_store
-        self._max_unwrapped = max_unwrapped
-        self._unwrapped: OrderedDict[str, DataKey | None] = OrderedDict()
+        self._decrypted = DecryptedKeys(log.topic, self._known_keys, lambda: keyring, max_decrypted)
+        #: Returns the key in force of an aggregate, or None. Raises as `DecryptedKeys.key_of` does.
+        self.key_of = self._decrypted.key_of
         self._changes: list[KeyChange] = []
         self._changed_tables: dict[str, KeyTable] = {}  # by subject
         self._wrapped: dict[str, WrappedKey | None] = {}  # changed keys of the current batch, by subject
@@ -91,7 +89,7 @@ class OwnerKeys:
 
     def _read_keys(self, known_until: int, key_filter: KeyHome | None, afresh: bool) -> None:
         self._is_resolved = False
-        self._unwrapped.clear()
+        self._decrypted.clear()
         self._drop_changes()
         seen_events = self._key_store.offsets.events
         if afresh or seen_events < known_until or (key_filter is not None and seen_events == 0):
@@ -137,17 +135,6 @@ class OwnerKeys:
             raise self._lost_key_error(*next(iter(self.unresolved_keys.items())))
         self._is_resolved = True
         self._write(events)
-
-    def key_of(self, subject: str) -> DataKey | None:
-        """Return the key in force, or None; raises `ContradictionError` if the keyring cannot unwrap the key."""
-        try:
-            return self._unwrapped[subject]
-        except KeyError:
-            pass
-        wrapped = self._known_keys(subject).current
-        key = None if wrapped is None else self._keyring.unwrap(self._log.topic, subject, wrapped)
-        self._keep_unwrapped(subject, key)
-        return key
 
     def decrypt_event(self, event: EventEnvelope) -> EventEnvelope:
         """Return an event of the log with its encrypted members decrypted or redacted. An `Erased` ends its key.
@@ -212,7 +199,7 @@ class OwnerKeys:
             if current is not None and (key is None or key.kid != current.kid):
                 self._end_key(subject, current.kid)
             self._record_change(KeyRecord(subject, self._wrapped[subject]))
-            self._keep_unwrapped(subject, key)
+            self._decrypted.put(subject, key)
         self.read = max(self.read, end or 0)
 
     def flush(self, events: int) -> bool:
@@ -254,15 +241,13 @@ class OwnerKeys:
         return {subject: key for subject in outdated_subjects if (key := self.key_of(subject)) is not None}
 
     def _find_key(self, subject: str, kid: str) -> DataKey | None:
-        key = self.key_of(subject)
-        if key is not None and key.kid == kid:
-            return key
-        if kid not in self._known_keys(subject).ended:
+        key = self._decrypted.find(subject, kid)
+        if key is None and kid not in self._known_keys(subject).ended:
             if not self._is_resolved:
                 self.unresolved_keys[kid] = subject
             elif not self._is_loss_accepted:
                 raise self._lost_key_error(kid, subject)
-        return None
+        return key
 
     def _lost_key_error(self, kid: str, subject: str) -> ContradictionError:
         return ContradictionError(
@@ -281,12 +266,7 @@ class OwnerKeys:
     def _record_change(self, change: KeyChange) -> None:
         self._changed_tables[change.subject] = apply_change(self._known_keys(change.subject), change)
         self._changes.append(change)
-        self._unwrapped.pop(change.subject, None)
-
-    def _keep_unwrapped(self, subject: str, key: DataKey | None) -> None:
-        self._unwrapped[subject] = key
-        if len(self._unwrapped) > self._max_unwrapped:
-            self._unwrapped.popitem(last=False)
+        self._decrypted.forget(change.subject)
 
     def _write(self, events: int) -> None:
         offsets = self._key_store.offsets

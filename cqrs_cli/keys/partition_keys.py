@@ -9,11 +9,10 @@ from msgspec import Struct
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.encryption import DataKey
 from cqrs_cli.errors import ContradictionError
+from cqrs_cli.keys.address import KeyRingAddress
+from cqrs_cli.keys.decrypted_keys import DecryptedKeys
 from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.keys.topic import KeyTable, Treatment, WrappedKey, read_key
-
-#: The maximal number of decrypted data keys in the cache, which is emptied when it is full.
-_MAX_UNWRAPPED = 10_000
 
 #: Age in seconds from which keys are read from the start again: compaction may have removed a tombstone by then. The
 #: keys topic keeps a tombstone for a day (`delete.retention.ms`).
@@ -73,15 +72,17 @@ class UnresolvedKey(NamedTuple):
 class PartitionKeys:
     """The keys in one partition of the keys topic, read on demand.
 
-    `only`: the only aggregate id whose keys count; None for all. `max_age`: seconds after which known keys are read
-    again before use; None for a reader that moves forward, because it reads the `Erased` of each key that it knows.
-    `clock`: wall-clock time in seconds, because a monotonic clock may stop while the machine is suspended.
+    `keyring`: None for a reader that decrypts nothing. `only`: the only aggregate id whose keys count; None for all.
+    `max_age`: seconds after which known keys are read again before use; None for a reader that moves forward, because
+    it reads the `Erased` of each key that it knows. `clock`: wall-clock time in seconds, because a monotonic clock
+    may stop while the machine is suspended.
     """
 
     def __init__(
         self,
         log: KeysLog,
         partition: int,
+        keyring: KeyRingAddress | None,
         only: str | None = None,
         max_age: float | None = None,
         clock: Callable[[], float] = time.time,
@@ -90,7 +91,8 @@ class PartitionKeys:
         self._max_age, self._clock = max_age, clock
         self._read_at = 0.0  # the time of the last read
         self._known: dict[str, KeyTable] = {}
-        self._unwrapped: dict[str, DataKey] = {}
+        load_keyring = _no_keyring if keyring is None else keyring.load
+        self._decrypted = DecryptedKeys(log.topic, self._table_of, load_keyring)
         self._next_offset = 0  # the offset up to which the keys were read
         self._end: int | None = None  # the high watermark of the keys at the last request
         #: By partition of the events: events below this offset were committed before the last request of `_end`.
@@ -100,8 +102,8 @@ class PartitionKeys:
 
     def end_key(self, subject: str, kid: str) -> None:
         """Drop a key that an `Erased` names, and never use it again."""
-        self._known[subject] = self._known.get(subject, _NO_KEYS).with_erased(kid)
-        self._unwrapped.pop(kid, None)
+        self._known[subject] = self._table_of(subject).with_erased(kid)
+        self._decrypted.forget(subject)
         self.unresolved_keys.pop(kid, None)
 
     def read_if_needed(self, events_partition: int, uses: list[KeyUse]) -> None:
@@ -132,7 +134,7 @@ class PartitionKeys:
                 self.read_to_end()
             return
         self._known = {subject: KeyTable(ended=table.ended) for subject, table in self._known.items()}
-        self._unwrapped.clear()
+        self._decrypted.clear()
         self._seen.clear()
         self._next_offset, self._end = 0, None
 
@@ -151,36 +153,27 @@ class PartitionKeys:
             )
         for records in self._log.read(self._partition, max(start, self._next_offset), end):
             for subject, wrapped in self._own_records(records):
-                before = self._known.get(subject, _NO_KEYS)
-                self._known[subject] = table = before.with_record(wrapped)
-                if before.current is not None and table.is_erased(before.current.kid):
-                    self._unwrapped.pop(before.current.kid, None)
+                self._known[subject] = self._table_of(subject).with_record(wrapped)
+                self._decrypted.forget(subject)
         self._next_offset = self._end = end
         return start < end
 
-    def find(self, keyring: Keyring, events_partition: int, use: KeyUse) -> DataKey | None:
+    def find(self, events_partition: int, use: KeyUse) -> DataKey | None:
         """Return the data key of a value; None if the key is gone. Call it after `read_if_needed`."""
-        treatment = self._treatment(events_partition, use)
-        assert treatment != "wait"
-        if treatment == "erased":
-            if use.kid not in self._known.get(use.subject, _NO_KEYS).ended:
+        key = self._decrypted.find(use.subject, use.kid)
+        if key is None:
+            assert self._treatment(events_partition, use) == "erased"
+            if use.kid not in self._table_of(use.subject).ended:
                 self.unresolved_keys[use.kid] = UnresolvedKey(use.subject, events_partition, use.offset)
-            return None
-        return self._unwrapped.get(use.kid) or self.current_key(keyring, use.subject)
+        return key
 
     def wrapped(self, subject: str) -> WrappedKey | None:
         """Return the encrypted data key of an aggregate, as far as the keys were read; None if it has no key."""
-        return self._known.get(subject, _NO_KEYS).current
+        return self._table_of(subject).current
 
-    def current_key(self, keyring: Keyring, subject: str) -> DataKey | None:
+    def current_key(self, subject: str) -> DataKey | None:
         """Return the data key of an aggregate, as far as the keys were read; None if it has no key."""
-        wrapped = self.wrapped(subject)
-        if wrapped is None:
-            return None
-        if len(self._unwrapped) >= _MAX_UNWRAPPED:
-            self._unwrapped.clear()
-        key = self._unwrapped[wrapped.kid] = keyring.unwrap(self._log.topic, subject, wrapped)
-        return key
+        return self._decrypted.key_of(subject)
 
     def unresolved_offsets(self) -> dict[int, int]:
         """Return the first offset of a value with an unresolved key, by partition of the events."""
@@ -208,11 +201,18 @@ class PartitionKeys:
     def _treatment(self, events_partition: int, use: KeyUse) -> Treatment:
         """Return how to treat a value. The end of the keys counts only if it was requested after the value was seen."""
         end = self._end if use.offset < self._seen.get(events_partition, 0) else None
-        return self._known.get(use.subject, _NO_KEYS).treatment(use.kid, self._next_offset, end)
+        return self._table_of(use.subject).treatment(use.kid, self._next_offset, end)
+
+    def _table_of(self, subject: str) -> KeyTable:
+        return self._known.get(subject, _NO_KEYS)
 
     def _own_records(self, records: Iterable[Record]) -> Iterator[tuple[str, WrappedKey | None]]:
         keys = key_records(self._log.topic, self._partition, records)
         return ((subject, wrapped) for subject, wrapped in keys if self._only in (None, subject))
+
+
+def _no_keyring() -> Keyring:
+    raise AssertionError("this reader decrypts nothing")
 
 
 def key_records(

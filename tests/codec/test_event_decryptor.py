@@ -126,14 +126,14 @@ def test_new_reading_drops_deleted_keys(
 ) -> None:
     """The reader never reads the `Erased` event, and after a day the tombstone is compacted, too."""
     now = [0.0]
-    partition_keys = PartitionKeys(keys, 0, max_age=0, clock=lambda: now[0])
+    partition_keys = PartitionKeys(keys, 0, keyring_address, max_age=0, clock=lambda: now[0])
     keys.put("c-42", FIRST_KEY)
     keys.put("c-43", SECOND_KEY)
     key_uses = [KeyUse("c-42", FIRST_KEY.kid, 0), KeyUse("c-43", SECOND_KEY.kid, 1)]
 
     def known_key_ids() -> list[str | None]:
         partition_keys.read_if_needed(0, key_uses)
-        data_keys = [partition_keys.find(keyring_address.load(), 0, key_use) for key_use in key_uses]
+        data_keys = [partition_keys.find(0, key_use) for key_use in key_uses]
         return [None if key is None else key.kid for key in data_keys]
 
     assert known_key_ids() == [FIRST_KEY.kid, SECOND_KEY.kid]
@@ -146,7 +146,7 @@ def test_new_reading_drops_deleted_keys(
 
 
 def test_known_keys_are_used_until_old(keyring_address: KeyRingAddress, keys: KeysInMemory) -> None:
-    partition_keys = PartitionKeys(keys, 0, max_age=10, clock=lambda: 0.0)
+    partition_keys = PartitionKeys(keys, 0, keyring_address, max_age=10, clock=lambda: 0.0)
     keys.put("c-42", FIRST_KEY)
     for offset in range(3):
         partition_keys.read_if_needed(0, [KeyUse("c-42", FIRST_KEY.kid, offset)])

@@ -234,13 +234,13 @@ def test_target_without_events_rereads_keys(owner: OwnerStates, logs: LogsInMemo
     assert target_keys.key_of("c") is None
 
 
-def test_few_keys_stay_unwrapped(owner: OwnerStates, logs: LogsInMemory) -> None:
-    """Only some data keys are kept unwrapped. Other keys are unwrapped when a command needs them."""
+def test_few_keys_stay_decrypted(owner: OwnerStates, logs: LogsInMemory) -> None:
+    """Only some data keys are kept in memory. Other keys are decrypted when a command needs them."""
     owner.decide(*(register(number, f"c-{number}") for number in range(1, 20)))
     owner.states.flush()
-    owner_keys = OwnerKeys(CUSTOMER, logs.keys, 0, KEYRING, owner.cache, max_unwrapped=2)
+    owner_keys = OwnerKeys(CUSTOMER, logs.keys, 0, KEYRING, owner.cache, max_decrypted=2)
     assert all(owner_keys.key_of(f"c-{number}") is not None for number in range(1, 20))
-    assert len(owner_keys._unwrapped) == 2
+    assert len(owner_keys._decrypted) == 2
 
 
 def test_key_cache_on_disk_is_read_back(logs: LogsInMemory, tmp_path: Path) -> None:

@@ -73,9 +73,9 @@ OWNERSHIP = [
     ),
     Mutation(
         "all keys stay in memory",
-        _OWNER_KEYS,
-        (("        if len(self._unwrapped) > self._max_unwrapped:", "        if False:"),),
-        f"{_OWNER_KEY_TESTS}::test_few_keys_stay_unwrapped",
+        "cqrs_cli/keys/decrypted_keys.py",
+        (("        if len(self._keys) > self._limit:", "        if False:"),),
+        f"{_OWNER_KEY_TESTS}::test_few_keys_stay_decrypted",
     ),
     Mutation(
         "a partition keeps the keys of other partitions",

@@ -70,7 +70,7 @@ def present_key(
         count = log.partition_count()
         ranges = find_ranges(connection, topics, key, partitioner)
         for partition in {log_range.partition % count for log_range in ranges}:
-            keys = PartitionKeys(log, partition, aggregate_id)
+            keys = PartitionKeys(log, partition, None, aggregate_id)
             keys.read_to_end()
             if (wrapped := keys.wrapped(aggregate_id)) is not None:
                 return wrapped.kid
