@@ -38,8 +38,7 @@ class Follower:
         self.ends: dict[tuple[str, int], int] = {}  # the end of each partition when it was last reached
         self._reader, self._failure, self._unreachable = reader, failure, unreachable
         self._own_group = own_group
-        self._unreachable_reported = False
-        self._unreachable_error: KafkaError | None = None  # no broker answers, and there is no `unreachable`
+        self.unreachable_error: KafkaError | None = None  # if no broker has answered since the last message
 
     # Any: the stubs allow None where a delivered message has none.
     def poll(self, max_messages: int = 10_000, timeout: float = 0.2, collect_at: float = 0.0) -> list[Any]:
@@ -49,8 +48,8 @@ class Follower:
         later, so that more have arrived.
         """
         first = self._reader.poll(timeout)
-        if self._unreachable_error is not None:
-            raise self._failure("?", 0, self._unreachable_error)
+        if self._unreachable is None and self.unreachable_error is not None:
+            raise self._failure("?", 0, self.unreachable_error)
         if first is None:
             return []
         if (pause := collect_at - time.monotonic()) > 0:
@@ -59,7 +58,7 @@ class Follower:
         if any(map(Message.error, arrived)):
             arrived = self._without_errors(arrived)
         if arrived:
-            self._unreachable_reported = False
+            self.unreachable_error = None
         return arrived
 
     def handle_client_error(self, error: KafkaError) -> None:
@@ -67,14 +66,12 @@ class Follower:
         partitions get another leader.
         """
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
-            if self._unreachable is None:
-                self._unreachable_error = error
-            self._report_unreachable()
+            self._report_unreachable(error)
 
-    def _report_unreachable(self) -> None:
-        if not self._unreachable_reported and self._unreachable is not None:
+    def _report_unreachable(self, error: KafkaError) -> None:
+        is_reported, self.unreachable_error = self.unreachable_error is not None, error
+        if not is_reported and self._unreachable is not None:
             self._unreachable()
-        self._unreachable_reported = True
 
     def _without_errors(self, arrived: list[Message]) -> list[Message]:
         messages = []
@@ -87,7 +84,7 @@ class Follower:
             if error_kind(error) is ErrorKind.PARTITION_END:
                 self.ends[topic, partition] = message.offset() or 0
             elif self._unreachable is not None and is_unreachable(error):
-                self._report_unreachable()
+                self._report_unreachable(error)
             elif self._own_group or not is_group_denied(error):
                 raise self._failure(topic, partition, error)
         return messages

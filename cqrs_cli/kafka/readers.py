@@ -174,9 +174,12 @@ def messages_with(
     batch: int = 10_000,
     timeout: float = REQUEST_TIMEOUT,
 ) -> Iterator[list[Any]]:
-    """Yield batches as `read_with` does, as librdkafka's messages."""
+    """Yield batches as `read_with` does, as librdkafka's messages. A lost connection ends the read only if no record
+    arrives within `timeout`.
+    """
     assign(reader, [TopicPartition(topic, partition, start)])
-    follower, key = Follower(reader, partial(read_error, connection)), (topic, partition)
+    follower = Follower(reader, partial(read_error, connection), unreachable=lambda: None)
+    key = topic, partition
     deadline = time.monotonic() + timeout
     position = start
     while position < end:
@@ -191,6 +194,8 @@ def messages_with(
             yield messages
             deadline = time.monotonic() + timeout
         elif time.monotonic() > deadline:
+            if follower.unreachable_error is not None:
+                raise read_error(connection, topic, partition, follower.unreachable_error)
             raise StalledError(
                 f"{topic} partition {partition}: no record is visible at offset {position}, "
                 f"but the log ends at {end}",

@@ -9,7 +9,7 @@ from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.readers import waiting_follower
+from cqrs_cli.kafka.readers import messages_with, waiting_follower
 from cqrs_cli.kafka.topics.topics import Topics
 
 
@@ -79,6 +79,20 @@ def test_silence_is_noted_once() -> None:
 def test_errors_end_the_read(code: int) -> None:
     with pytest.raises(RuntimeError, match=r"counter\.events:3"):
         follower(message_at(1), message_at(0, code)).poll()
+
+
+def test_bounded_read_survives_a_lost_connection() -> None:
+    down_error = message_at(0, KafkaError._ALL_BROKERS_DOWN)
+    consumer = cast(Consumer, FakeConsumer(message_at(0), down_error, message_at(1)))
+    batches = messages_with(Connection("broker:1"), consumer, "counter.events", 3, 0, 2, batch=1)
+    assert [offsets(batch) for batch in batches] == [[0], [1]]
+
+
+def test_bounded_read_names_absent_broker() -> None:
+    consumer = cast(Consumer, FakeConsumer(message_at(0, KafkaError._ALL_BROKERS_DOWN)))
+    batches = messages_with(Connection("broker:1"), consumer, "counter.events", 3, 0, 2, timeout=0.0)
+    with pytest.raises(UnavailableError, match="no answer from Kafka"):
+        list(batches)
 
 
 def test_group_right_is_not_needed() -> None:
