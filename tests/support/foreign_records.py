@@ -2,10 +2,15 @@
 
 import json
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
+
+from confluent_kafka import TopicPartition
+from msgspec.structs import replace
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.admin.topic_identity import topic_ids
 from cqrs_cli.kafka.topics.topics import Kind
 from tests.support.harness import TopicHarness
 from tests.support.topic_loss import recreate_topics
@@ -33,12 +38,27 @@ def append_records(harness: TopicHarness, kind: Kind, *records: Record, partitio
 def rewrite_topic(
     harness: TopicHarness, kind: Kind, change: Callable[[list[Record]], object], partition: int = 0
 ) -> None:
-    """Rewrite a topic with a change in one of its partitions. Every offset may change."""
+    """Rewrite a topic with a change in one of its partitions. Every offset may change. The claims name the new topic,
+    so that only the change is a violation.
+    """
     logs = [harness.records(kind, number) for number in range(harness.partitions)]
     change(logs[partition])
     recreate_topics(harness, kind)
     for number, records in enumerate(logs):
         append_records(harness, kind, *records, partition=number)
+    ids = topic_ids(harness.connection, [harness.topics.events, harness.topics.outcomes])
+    claim_topics(harness, other_ids=(ids[harness.topics.events], ids[harness.topics.outcomes]))
+
+
+def claim_topics(harness: TopicHarness, **claim_members: Any) -> None:
+    """Commit the claims of all partitions again with other members."""
+    with closing(clients.consumer(harness.connection, group=harness.topics.group)) as group:
+        for number in range(harness.partitions):
+            offset, claim = harness.position_and_claim(number)
+            if claim is not None and offset is not None:
+                metadata = replace(claim, **claim_members).metadata()
+                commit = TopicPartition(harness.topics.commands, number, offset, metadata)
+                group.commit(offsets=[commit], asynchronous=False)
 
 
 def changed_record(record: Record, data: dict[str, Any] | None = None, **members: Any) -> Record:

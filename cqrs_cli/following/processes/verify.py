@@ -22,6 +22,7 @@ from cqrs_cli.following.processes.positions import POSITIONS_PARTITION
 from cqrs_cli.following.processes.sent_commands import ProcessCommands, command_digest
 from cqrs_cli.following.processes.subscription_reader import SubscriptionState, read_subscriptions
 from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.admin.topic_identity import topic_ids
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.kafka.topics.topics import Topics
@@ -57,6 +58,7 @@ def verify_process(
         raise UsageError(
             f"process {loaded.name} has not started: there is nothing to verify", "start it: cqrs run"
         )
+    source_ids = topic_ids(connection, {state.subscription.source.topic for state in states_before})
     commands, key_spaces = _commands_topics(connection, settings)
     aggregates = {name: registry.load(name, settings.aggregates, settings.root) for name in commands}
     masks = {
@@ -82,8 +84,7 @@ def verify_process(
             connection, loaded, composer, key_spaces, masks, state, later.end, findings.add_violation
         )
         topic_partition = f"{source.topic}:{source.partition}"
-        if reacted.processed_upper > later.end:
-            problem = f"the position is {reacted.processed_upper}, and the log ends at {later.end}"
+        for problem in _position_problems(state, later, source_ids.get(source.topic)):
             findings.add_violation(f"{topic_partition}: {problem}")
         is_kept = _retention_filter(oldest)
         matched[source.topic] |= set(
@@ -114,6 +115,16 @@ def _reacted_range(before: SubscriptionState, after: SubscriptionState) -> React
         after.start == 0,
         None if position_after is None else position_after.start,
     )
+
+
+def _position_problems(
+    before: SubscriptionState, after: SubscriptionState, topic_id: str | None
+) -> Iterator[str]:
+    """Yield the contradictions of a position to the events topic, which has the id `topic_id`."""
+    if before.position is not None and before.position.claim.topic_id != topic_id:
+        yield f"the position {before.position.offset} is of another topic: this one was created since"
+    if after.position is not None and after.position.offset > after.end:
+        yield f"the position is {after.position.offset}, and the log ends at {after.end}"
 
 
 def _commands_topics(

@@ -269,18 +269,27 @@ class _PartitionTask:
     def _check_claim(
         self, verification: PartitionVerification, claim: Claim | None, committed: GroupCommit, end: int
     ) -> None:
-        """Check that the commands topic is the topic in the last claim, with its partition count."""
-        committed_offset, aggregate_topics = committed.offset or 0, self.plan.aggregate
+        """Check that the topics are the topics in the last claim, with its partition count."""
+        committed_offset = committed.offset or 0
         if committed_offset > end:
             verification.unstored_findings.add_violation(
                 "commands", committed_offset, f"is the committed offset, though the log ends at {end}"
             )
         if claim is None or claim.topic_id == UNKNOWN_TOPIC:
             return
-        if claim.topic_id != aggregate_topics.ids["commands"]:
-            verification.unstored_findings.add_violation(
-                "commands", committed_offset, "is an offset of another topic: this one was created since"
-            )
+        events_id, outcomes_id = claim.other_ids
+        claimed_ids: dict[Kind, str] = {
+            "commands": claim.topic_id,
+            "events": events_id,
+            "outcomes": outcomes_id,
+            "deferred": claim.deferred_id,
+        }
+        for kind, claimed_id in claimed_ids.items():
+            if claimed_id not in (UNKNOWN_TOPIC, self.plan.aggregate.ids[kind]):
+                problem = "is an offset of another topic: this one was created since"
+                if kind != "commands":
+                    problem = f"was committed with another {kind} topic: this one was created since"
+                verification.unstored_findings.add_violation("commands", committed_offset, problem)
         count = self.key_filter.partition_count
         if claim.partitions != count:
             problem = f"was committed when there were {claim.partitions} partitions: now {count}"

@@ -100,6 +100,20 @@ def test_faulty_positions_and_events_are_violations(harness: ProcessHarness) -> 
     assert third.startswith(f"{harness.events}:0@") and "the event cannot be read" in third
 
 
+@pytest.mark.covers("reacted-once")
+def test_position_of_recreated_topic(harness: ProcessHarness) -> None:
+    """The new events topic holds the records of the old topic, so only its id differs."""
+    harness.place_orders(0, 5)
+    harness.run_once(beginning=True)
+    harness.delete_topics(harness.events)
+    harness.create_topics()
+    harness.place_orders(0, 5)
+    position = harness.position()
+    assert position is not None
+    problem = f"the position {position.offset} is of another topic: this one was created since"
+    assert verify_reactions(harness).listed == [f"{harness.events}:0: {problem}"]
+
+
 def test_repartitioned_target_is_no_violation(harness: ProcessHarness) -> None:
     """Older commands stay in their earlier partition, and a forwarded command counts once."""
     harness.run_once()

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from cqrs_cli.kafka.topics.topics import Kind
 from tests.jobs.verify.verification import edit_record, verify, violated_topic_kinds
 from tests.support import ROOT
 from tests.support.commands import command, mixed_commands
-from tests.support.foreign_records import append_records, changed_record, rewrite_topic
+from tests.support.foreign_records import append_records, changed_record, claim_topics, rewrite_topic
 from tests.support.harness import TopicHarness
 from tests.support.owners import run_plan
 from tests.support.sampling import sample_cases
@@ -121,6 +122,23 @@ def test_rewritten_topic_is_clean(decided_bank: TopicHarness) -> None:
     for kind in ("events", "outcomes", "dead-letters"):
         rewrite_topic(decided_bank, kind, lambda log: None)
     assert decided_bank.violations() == []
+
+
+@pytest.mark.covers("verifiable")
+@pytest.mark.parametrize(
+    ("claimed", "kind"),
+    [
+        ({"other_ids": ("lost", "")}, "events"),
+        ({"other_ids": ("", "lost")}, "outcomes"),
+        ({"deferred_id": "lost"}, "deferred"),
+    ],
+)
+def test_topic_recreated_since_claim(decided_bank: TopicHarness, claimed: dict[str, Any], kind: str) -> None:
+    """A restored topic with equal records has another id than the topic to which the owner has written."""
+    claim_topics(decided_bank, **claimed)
+    violations = decided_bank.violations()
+    problem = f"was committed with another {kind} topic: this one was created since"
+    assert len(violations) == 2 and all(violation.endswith(problem) for violation in violations)
 
 
 def test_missing_event_of_command_is_found(connection: Connection, prefix: str, tmp_path: Path) -> None:
