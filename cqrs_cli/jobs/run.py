@@ -182,12 +182,15 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
             retire_processes(self._processes)
 
     def abort_tasks(self, jobs: Sequence[LongJob[OwnerExit[Any]]]) -> bool:
-        """Fence first, then cancel the remaining tasks. Tasks that write their last checkpoints have time to finish.
+        """Tell the tasks to end, and fence the owned partitions. Then cancel the remaining tasks, whose workers Spark
+        kills only after up to two seconds, and fence partitions that were claimed in the meantime. Tasks that write
+        their last checkpoints have time to finish.
 
         Without a broker no partition can be fenced, and no owner learns of the end: all tasks are cancelled at once.
         """
         if not jobs:
             return True
+        self._progress.reports.end_tasks()
         has_broker = is_reachable(self._plan.connection, self.timing.shutdown_answer_timeout)
         if has_broker:
             self.stop_tasks(jobs)
@@ -195,8 +198,7 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
             self._report("no answer from Kafka: cancelling all tasks; open transactions will time out")
         if jvm.has_exited(self._context):
             return has_broker
-        is_active = has_broker and self._progress.sends_heartbeats()  # a standby run has nothing to close
-        quiet_until = time.monotonic() + (self.timing.close_timeout if is_active else 0.0)
+        quiet_until = time.monotonic() + (self.timing.close_timeout if has_broker else 0.0)
         deadline = quiet_until + (self.timing.retire_deadline if has_broker else 0.0)
         running_jobs = list(jobs)
         while running_jobs and time.monotonic() < (
@@ -206,8 +208,8 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
             running_jobs = [job for job in running_jobs if job.is_alive()]
         if running_jobs:
             cancel_all(running_jobs)
-            if has_broker:
-                self.stop_tasks(jobs)  # for tasks that had not claimed when the partitions were fenced first
+        if has_broker:
+            self.stop_tasks(jobs)
         for text in self._progress.reports.new_messages():
             self._report(text)
         return has_broker

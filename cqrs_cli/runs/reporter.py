@@ -13,11 +13,18 @@ class Reporter:
         self._sender = None if supervisor.driver is None else DatagramSender(supervisor.driver)
 
     def report(self) -> None:
-        """Send and write all changes. To be called several times a second."""
+        """Send and write all changes. To be called several times a second.
+
+        An empty report only asks the driver whether the task is to end.
+        """
         self._blocked.write_reason(self._supervisor.blocked)
         if self._sender is not None:
-            for body in self._supervisor.due_reports():
+            for body in self._supervisor.due_reports() or [b""]:
                 self._sender.send_body(body)
+
+    def received_end(self) -> bool:
+        """Return True if the driver has answered that the task is to end."""
+        return self._sender is not None and self._sender.received_end()
 
     def close(self) -> None:
         """Report for the last time."""

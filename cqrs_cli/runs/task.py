@@ -159,7 +159,11 @@ class _TaskSupervisors:
     def _check_owners(self) -> None:
         if os.getppid() != self._parent:
             self._orphaned_at = self._orphaned_at or time.monotonic()
-        if self._orphaned_at or any(supervisor.ends_task for supervisor in self._supervisors):
+        if (
+            self._orphaned_at
+            or any(supervisor.ends_task for supervisor in self._supervisors)
+            or any(reporter.received_end() for reporter in self._reporters)
+        ):
             self._stopping.set()
         for supervisor in self._supervisors:
             supervisor.end_if_stuck()

@@ -1,5 +1,5 @@
-"""Signed datagrams from tasks to their driver. They are displayed only; no decision depends on them, and a datagram may
-be lost.
+"""Signed datagrams from tasks to their driver, and the driver's answer that the tasks are to end. Any datagram may be
+lost: reports are repeated, and the driver answers each report until the task has ended.
 """
 
 import hmac
@@ -13,6 +13,9 @@ _SIGNATURE_BYTES = 32
 
 #: The prefix of a message's body.
 _MESSAGE_PREFIX = b"note:"
+
+#: The body of the driver's answer to the reports of tasks that are to end.
+END = b"end"
 
 #: The longest message in bytes: a datagram of this size passes every network.
 _MAX_MESSAGE = 1000
@@ -78,6 +81,14 @@ class DatagramSender:
         if self._address is not None:
             with suppress(OSError):  # reports contain totals, so the next datagram replaces a lost one
                 self._socket.sendto(signed_datagram(body, self._key), self._address)
+
+    def received_end(self) -> bool:
+        """Return True if the driver has answered that the task is to end."""
+        with suppress(OSError):  # no datagram has arrived
+            while True:
+                if signed_body(self._socket.recv(_SIGNATURE_BYTES + len(END) + 1), self._key) == END:
+                    return True
+        return False
 
     def close(self) -> None:
         """Close the socket."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Self
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.telemetry.datagrams import Address, signed_body
+from cqrs_cli.telemetry.datagrams import END, Address, signed_body, signed_datagram
 
 #: The Spark property that fixes the UDP port; by default the system chooses one.
 REPORTS_PORT = "spark.cqrs.reports.port"
@@ -32,7 +32,8 @@ class DatagramListener(ABC):
         self._socket = _bind(host, int(port or 0))
         self._socket.settimeout(0.2)
         self.address = Address(host, self._socket.getsockname()[1], os.urandom(32))
-        self._closing = False
+        self._closing = self._ends_tasks = False
+        self._senders = set[tuple[str, int]]()
         self._thread = threading.Thread(target=self._listen, name="reports", daemon=True)
         self._thread.start()
 
@@ -46,16 +47,29 @@ class DatagramListener(ABC):
         self._thread.join()
         self._socket.close()
 
+    def end_tasks(self) -> None:
+        """Answer the tasks that have reported, and each later report, that the task is to end."""
+        self._ends_tasks = True
+        for sender in list(self._senders):
+            self._send_end(sender)
+
+    def _send_end(self, sender: tuple[str, int]) -> None:
+        with suppress(OSError):  # the next report gets another answer
+            self._socket.sendto(signed_datagram(END, self.address.key), sender)
+
     def _listen(self) -> None:
         while not self._closing:
             try:
-                datagram = self._socket.recv(_MAX_DATAGRAM)
+                datagram, sender = self._socket.recvfrom(_MAX_DATAGRAM)
             except TimeoutError:
                 continue
             except OSError:
                 return
             body = signed_body(datagram, self.address.key)
             if body is not None:
+                self._senders.add(sender)
+                if self._ends_tasks:
+                    self._send_end(sender)
                 self._receive(body)
 
     @abstractmethod

@@ -14,13 +14,15 @@ from cqrs_cli.deciding.report import OwnerReport, encode_report
 from cqrs_cli.errors import CqrsError, UnavailableError
 from cqrs_cli.jobs.engine.task_group import MAX_FUTILE_LOSSES
 from cqrs_cli.ownership.claim import TERMINAL
+from cqrs_cli.runs.plan_watch import PlanChangedError
 from cqrs_cli.runs.progress import BrokerAnswer, Progress
 from cqrs_cli.runs.snapshot import Rebuild, Snapshot
 from cqrs_cli.telemetry.datagrams import DatagramSender
 from tests.support.commands import CommandRecord, increment_commands
 from tests.support.driver import FakeSparkContext, owner_task, run_driver
 from tests.support.harness import TopicHarness
-from tests.support.owners import run_plan_task
+from tests.support.owners import run_plan_task, running_owners
+from tests.support.repartitioning import repartition_topics
 from tests.support.transactional_topic import begin_transaction
 from tests.support.waiting import eventually
 
@@ -221,6 +223,18 @@ def test_notes_arrive_while_owners_work(counters: TopicHarness) -> None:
 
     run_driver(FakeSparkContext(report_note_and_work), counters.plan(), notes)
     assert notes == ["the code changed", "another"]
+
+
+def test_standby_tasks_end_by_themselves(counters: TopicHarness) -> None:
+    """Spark would kill the worker of a cancelled task only after up to two seconds."""
+    context, plan = FakeSparkContext(owner_task), counters.plan(once=False, machine="second")
+    with running_owners(counters.plan(once=False)), ThreadPoolExecutor(1) as executor:
+        eventually(counters.owning_run)
+        run = executor.submit(run_driver, context, plan, standby_timeout=30.0)
+        eventually(lambda: context.running)
+        repartition_topics(counters, 2)
+        assert isinstance(run.exception(60), PlanChangedError)
+    assert (context.running, context.cancelled.is_set()) == ([], False)
 
 
 def test_owners_report_their_measurements(counters: TopicHarness) -> None:

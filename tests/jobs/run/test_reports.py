@@ -13,7 +13,7 @@ from cqrs_cli.deciding.report import OwnerReport, encode_report
 from cqrs_cli.following.processes.plan import ProcessResult, Subscription
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.runs.reports import Reports, ReportSilence
-from cqrs_cli.telemetry.datagrams import DatagramSender, send_message
+from cqrs_cli.telemetry.datagrams import END, DatagramSender, send_message, signed_datagram
 from tests.support.waiting import eventually
 
 PARTITION = Partition("counter", 0)
@@ -78,6 +78,30 @@ def test_each_note_is_returned_once(reports: Reports) -> None:
     )
     assert reports.new_messages() == ["two", "two"]  # one for each aggregate
     assert not reports.is_new(PARTITION.aggregate, "two") and reports.is_new(PARTITION.aggregate, "three")
+
+
+def test_tasks_are_told_to_end(reports: Reports) -> None:
+    """The driver answers earlier reports, and each later report: a datagram may be lost."""
+    early, late = (DatagramSender(reports.address) for _ in range(2))
+    early.send_body(b"")
+    send(reports)
+    assert not early.received_end()
+    reports.end_tasks()
+    eventually(early.received_end)
+    late.send_body(b"")
+    eventually(late.received_end)
+    for sender in (early, late):
+        sender.close()
+
+
+def test_unsigned_end_is_ignored(reports: Reports) -> None:
+    sender = DatagramSender(reports.address)
+    sender.send_body(b"")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+        for datagram in (b"", END, b"x" * 100, signed_datagram(END, b"o" * 32)):
+            stranger.sendto(datagram, ("127.0.0.1", sender._socket.getsockname()[1]))
+    assert not sender.received_end()
+    sender.close()
 
 
 @pytest.mark.covers("no-foreign-code")
