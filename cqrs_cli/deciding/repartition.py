@@ -25,6 +25,7 @@ from cqrs_cli.kafka.topics.checks import missing_topics
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Kind, Topics
 from cqrs_cli.keyspace.added_partitions import add_partitions, create_lineage_topic
+from cqrs_cli.keyspace.key_space import KeySpace
 from cqrs_cli.keyspace.lineage import PartitionLineage, count_covering
 from cqrs_cli.keyspace.lineage_log import HIDDEN_RECORD_TIMEOUT, read_lineage, request_repartitioning
 from cqrs_cli.keyspace.planned_key_space import PlannedKeySpace
@@ -45,14 +46,14 @@ class AggregatePartitions(NamedTuple):
 
 
 class PlannedRepartitioning(NamedTuple):
-    """A repartitioning. `before` equals `after` if it was requested earlier, and is completed now. `lineage`: the
-    history with this request.
+    """A repartitioning. `before` equals `after` if it was requested earlier, and is completed now. `key_space`:
+    with this request.
     """
 
     before: int
     after: int
     has_lineage: bool  # the lineage topic exists already
-    lineage: PartitionLineage
+    key_space: KeySpace
 
 
 def plan_repartitioning(
@@ -90,9 +91,8 @@ def plan_repartitioning(
     if target_count == before and not lineage.was_repartitioned:
         raise UsageError(f"{name} already has {before} partitions", valid_counts)
     _check_claim_versions(name, current.claims)
-    return PlannedRepartitioning(
-        before, target_count, current.has_lineage, lineage.with_record(Grow(before, target_count))
-    )
+    key_space = KeySpace(lineage.with_record(Grow(before, target_count)), partitioner)
+    return PlannedRepartitioning(before, target_count, current.has_lineage, key_space)
 
 
 def _check_claim_versions(name: str, claims: Iterable[Claim]) -> None:
@@ -145,7 +145,7 @@ def plan_with_future_partitions(plan: Plan, aggregate: str, target_count: int) -
         topics={aggregate: replace(described, partitions=target_count)},
         key_spaces={
             aggregate: PlannedKeySpace(
-                described.topics, plan.deciding.partitioner, target_count, planned.lineage
+                described.topics, plan.deciding.partitioner, target_count, planned.key_space.lineage
             )
         },
     )
@@ -180,7 +180,7 @@ def repartition(
                     f"another operator already repartitions {topics.aggregate} to {requested_count} partitions",
                     f"complete that repartitioning: cqrs repartition {topics.aggregate} --partitions {requested_count}",
                 )
-            planned = planned._replace(lineage=lineage)
+            planned = planned._replace(key_space=KeySpace(lineage, partitioner))
             failpoints.reached("grow.wished")
             report(f"{topics.lineage} contains the request {planned.before} → {target_count}")
         add_partitions(admin, topics, target_count, report)

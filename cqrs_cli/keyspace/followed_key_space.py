@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import cache
 
+from cqrs_cli.kafka.clients import REQUEST_TIMEOUT
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import Partitioner
@@ -64,4 +65,8 @@ def key_space_at_events(
         last = open_log(partition).last_record("events", 0, offset)
         return 0 if last is None else last.offset + 1
 
-    return lambda: requested_key_space(connection, topics, partitioner, count).with_event_ends(end_before)
+    def read() -> KeySpace:
+        key_space = requested_key_space(connection, topics, partitioner, count, REQUEST_TIMEOUT)
+        return key_space.with_event_ends(end_before)
+
+    return read

@@ -12,7 +12,6 @@ from typing import NamedTuple
 from msgspec.structs import replace as replace_split
 
 from cqrs_cli.kafka import readers
-from cqrs_cli.kafka.clients import REQUEST_TIMEOUT
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import KeyHome, Partitioner, partition_for, target_partition
@@ -21,7 +20,7 @@ from cqrs_cli.keyspace.count_errors import unknown_count_error
 from cqrs_cli.keyspace.key_history import KeyHistory
 from cqrs_cli.keyspace.lineage import PartitionLineage, Segment, Stage
 from cqrs_cli.keyspace.lineage_log import HIDDEN_RECORD_TIMEOUT, read_lineage, visible_lineage
-from cqrs_cli.keyspace.records import Split
+from cqrs_cli.keyspace.records import Split, targets_of
 
 
 class LogSegment(NamedTuple):
@@ -95,6 +94,15 @@ class KeySpace:
         split.
         """
         return self.lineage.inherited_splits(partition)
+
+    def active_count(self, partition: int) -> int | None:
+        """Return the count by which a partition assigns keys; None until its parent has split."""
+        return self.lineage.active_count(partition)
+
+    def requested_targets(self, partition: int) -> range:
+        """Return the partitions that get keys from a partition until it has split to the last count."""
+        count = self.active_count(partition)
+        return range(0) if count is None else targets_of(partition, count, self.counts[-1])
 
     def stages(self, topic_partitions: int) -> dict[int, Stage]:
         """Return the stage of every partition during a repartitioning, by number; an empty dict after it.
@@ -210,7 +218,7 @@ def requested_key_space(
     topics: Topics,
     partitioner: Partitioner,
     count: int,
-    timeout: float = REQUEST_TIMEOUT,
+    timeout: float = HIDDEN_RECORD_TIMEOUT,
 ) -> KeySpace:
     """Return the key space by the last requested count, also while the topics are being extended.
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from cqrs_cli.keyspace.records import Split
 from cqrs_cli.proof.positions import CommandPosition, OpenDeferral, command_position, parse_parent_position
 from cqrs_cli.proof.traces import Index
 from cqrs_cli.proof.verification_checkpoint import VerificationCheckpoint
@@ -27,15 +26,15 @@ class ParentResults(NamedTuple):
     events_complete: bool = True  # their events are complete from the first event on
     clock: int = 0  # ms
 
-    def with_parent(self, split: Split, outcomes: Index, first_known: int) -> "ParentResults":
-        """Return the results with the outcomes of one more parent."""
-        parents = {**self.parents, split.partition: Parent(outcomes, first_known)}
-        return self._replace(parents=parents, clock=max(self.clock, split.clock))
+    def with_parent(self, partition: int, outcomes: Index, first_known: int, clock: int) -> "ParentResults":
+        """Return the results with the outcomes of one more parent. `clock`: its clock at the split, ms."""
+        parents = {**self.parents, partition: Parent(outcomes, first_known)}
+        return self._replace(parents=parents, clock=max(self.clock, clock))
 
-    def with_open_deferrals(self, split: Split, checkpoint: VerificationCheckpoint) -> "ParentResults":
+    def with_open_deferrals(self, partition: int, checkpoint: VerificationCheckpoint) -> "ParentResults":
         """Return the results with the deferred commands that are open where a parent's verification ends."""
         open_deferrals = {
-            command_position(position, split.partition) if isinstance(position, int) else position: deferral
+            command_position(position, partition) if isinstance(position, int) else position: deferral
             for position, deferral in checkpoint.open_deferrals.items()
         }
         return self._replace(open_deferrals=open_deferrals, events_complete=checkpoint.events_complete)

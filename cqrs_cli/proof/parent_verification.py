@@ -37,10 +37,12 @@ def verify_parent(
     decided_range = verification.decided_range(
         split.commands, split.commands, scope.starts.get("commands", 0)
     )
-    results = inherited.with_parent(split, scratch.outcomes, decided_range.first_outcome)
+    results = inherited.with_parent(
+        split.partition, scratch.outcomes, decided_range.first_outcome, split.clock
+    )
     if is_continued:
         return results
     ends: dict[LogName, int] = {"events": split.events, "outcomes": split.outcomes, "dead-letters": 0}
     verification.check_commands(chain.from_iterable(read_log("commands")), decided_range, ends)
     assert verification.checkpoint is not None
-    return results.with_open_deferrals(split, verification.checkpoint)
+    return results.with_open_deferrals(split.partition, verification.checkpoint)

@@ -70,10 +70,9 @@ class PartitionVerification:
         earlier: VerificationCheckpoint | None = None,
         inherited: ParentResults | None = None,
     ) -> None:
-        parents = {} if inherited is None else inherited.parents
-        known_outcomes = FamilyIndex(
-            scratch.outcomes, parents
-        )  # also of commands before the checkpoint, if stored
+        inherited = inherited or ParentResults()
+        # It also has the outcomes of commands before the checkpoint, if they are stored.
+        known_outcomes = FamilyIndex(scratch.outcomes, inherited.parents)
         if earlier is not None:
             check_continuation(earlier, scope.starts, scope.loss)
             scratch = scratch.bounded(earlier.verified_until)
@@ -85,7 +84,7 @@ class PartitionVerification:
         self._event_traces = Traces("events", scope, scratch.events, self.findings, earlier)
         self._letter_traces = Traces("dead-letters", scope, scratch.dead_letters, self.findings, earlier)
         start = scope.starts["outcomes"] if earlier is None else earlier.read_until["outcomes"]
-        clock = SplitClock(scope, self.findings, start, 0 if inherited is None else inherited.clock)
+        clock = SplitClock(scope, self.findings, start, inherited.clock)
         self.outcomes = Outcomes(scope, self._outcome_traces, self.findings, clock)
         self.events = Events(scope, self._event_traces, self._outcome_traces, self.findings)
         self.dead_letters = DeadLetters(scope, self._letter_traces, self._outcome_traces, self.findings)
@@ -139,7 +138,6 @@ class PartitionVerification:
         dead_letters = self._first_known(self._letter_traces, decided_lower)
         if isinstance(self._scratch.outcomes, BoundedIndex):
             self._scratch.outcomes.first_known = outcomes
-        parents = {} if self._inherited is None else self._inherited.parents
         return DecidedRange(
             decided_lower,
             max(decided_lower, decided_upper),
@@ -147,7 +145,7 @@ class PartitionVerification:
             outcomes,
             dead_letters,
             self._outcome_traces.topic_recreated,
-            {partition: parent.first_known for partition, parent in parents.items()},
+            {partition: parent.first_known for partition, parent in self._inherited.parents.items()},
         )
 
     def _first_known(self, traces: Traces, decided_lower: int) -> int:
@@ -186,7 +184,19 @@ class PartitionVerification:
         scope, earlier, inherited = self._scope, self._earlier, self._inherited
         parent = scope.partition if scope.for_child else None
         with DedupIndex(scratch.store, scratch.flush_every, parent) as dedup:
-            rules = Rules(scope, decided_range, scratch.outcomes, dedup, self.findings, earlier, inherited)
+            if earlier is None:
+                dedup.advance_clock(inherited.clock)
+            known_outcomes = FamilyIndex(scratch.outcomes, inherited.parents)
+            rules = Rules(
+                scope,
+                decided_range,
+                known_outcomes,
+                dedup,
+                self.findings,
+                earlier,
+                inherited.open_deferrals,
+                inherited.events_complete,
+            )
             self._rules, first_to_check = rules, 0
             joined = join(commands, scratch.outcomes, scratch.events, scratch.dead_letters)
             if ends is not None:

@@ -1,6 +1,6 @@
 """The rules between a command, its outcome, its events and its dead letter."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 
 from cqrs_cli.proof.dead_letters import checksums
@@ -12,9 +12,9 @@ from cqrs_cli.proof.forwarded_commands import ForwardedCommands
 from cqrs_cli.proof.join import JoinedCommand
 from cqrs_cli.proof.key_rules import KeyRules
 from cqrs_cli.proof.outcome_checks import PROPAGATED_NAMES, check_outcome, was_given_up
-from cqrs_cli.proof.parent_results import FamilyIndex, ParentResults
+from cqrs_cli.proof.positions import CommandPosition, OpenDeferral
 from cqrs_cli.proof.scope import Scope
-from cqrs_cli.proof.traces import DeadLetterTrace, EventsTrace, Index, OutcomeTrace, differ
+from cqrs_cli.proof.traces import DeadLetterTrace, EventsTrace, Lookup, OutcomeTrace, differ
 from cqrs_cli.proof.verification_checkpoint import VerificationCheckpoint
 from cqrs_cli.proof.versions import Versions
 
@@ -26,12 +26,14 @@ class Rules:
         self,
         scope: Scope,
         decided_range: DecidedRange,
-        outcomes: Index,
+        known_outcomes: Lookup,
         dedup: DedupIndex,
         findings: Findings,
         earlier: VerificationCheckpoint | None = None,
-        inherited: ParentResults | None = None,
+        open_deferrals: Mapping[CommandPosition, OpenDeferral] | None = None,
+        events_complete: bool = True,
     ) -> None:
+        """`open_deferrals` and `events_complete`: what the partition inherits, if there is no checkpoint `earlier`."""
         report = Report() if earlier is None else earlier.report
         self.commands = report.commands
         self.given_up = report.given_up
@@ -42,10 +44,9 @@ class Rules:
         self._add_violation = findings.add_violation
         losses = Losses(decided_range, scope.loss.restart_command if scope.loss else None, findings)
         self._report_missing = losses.report_missing
-        known = FamilyIndex(outcomes, {} if inherited is None else inherited.parents)
-        self._duplicates = Duplicates(scope, decided_range, losses, known, dedup, findings)
-        self.deferrals = DeferralRules(scope, decided_range, known, findings)
-        self.events_complete = not scope.starts["events"]
+        self._duplicates = Duplicates(scope, decided_range, losses, known_outcomes, dedup, findings)
+        self.deferrals = DeferralRules(scope, decided_range, known_outcomes, findings)
+        self.events_complete = events_complete and not scope.starts["events"]
         self.forwarded = (
             None
             if scope.key_history is None
@@ -54,10 +55,8 @@ class Rules:
         if earlier is not None:
             self.deferrals.open_deferrals.update(earlier.open_deferrals)
             self.events_complete = earlier.events_complete
-        elif inherited is not None:
-            self.deferrals.open_deferrals.update(inherited.open_deferrals)
-            self.events_complete = self.events_complete and inherited.events_complete
-            dedup.advance_clock(inherited.clock)
+        else:
+            self.deferrals.open_deferrals.update(open_deferrals or {})
         self._versions = Versions(self.events_complete, losses, dedup, findings)
         self._versions.aggregates = report.aggregates
         self._keys = (

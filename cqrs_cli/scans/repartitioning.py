@@ -7,10 +7,8 @@ from cqrs_cli.client.queries.deferred import deferred_commands
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.partitioner import Partitioner, target_partition
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keyspace.lineage import PartitionLineage
-from cqrs_cli.keyspace.records import targets_of
+from cqrs_cli.keyspace.key_space import KeySpace
 
 #: Events per second that two cores read, fold and write into shards, measured with many millions of events:
 #: docs/operations.md, Sizes.
@@ -38,11 +36,9 @@ class GrowthWork(NamedTuple):
         return self.read / FOLDED_PER_SECOND
 
 
-def growth_work(
-    connection: Connection, topics: Topics, lineage: PartitionLineage, partitioner: Partitioner
-) -> GrowthWork:
+def growth_work(connection: Connection, topics: Topics, key_space: KeySpace) -> GrowthWork:
     """Return the work until each partition has split to the last count. Events are counted by their offsets."""
-    last = lineage.counts[-1]
+    last = len(key_space.partitions)
     numbers = range(readers.partition_count(connection, topics.events))
     sizes = {
         partition: end - start
@@ -50,28 +46,28 @@ def growth_work(
     }
     count_by_partition = {
         partition: count
-        for partition in range(last)
-        if (count := lineage.active_count(partition)) is not None
+        for partition in key_space.partitions
+        if (count := key_space.active_count(partition)) is not None
     }
     current_owner = [
-        max(number for number, _ in lineage.segments(target) if number in count_by_partition)
-        for target in range(last)
+        max(number for number in key_space.partitions_of(target) if number in count_by_partition)
+        for target in key_space.partitions
     ]
 
     def target_of(entry: Deferral) -> int:
-        return target_partition(partitioner, entry.subject.encode(), last)
+        return key_space.target_of(entry.subject.encode())
 
     entries = deferred_commands(
         connection,
         topics,
-        partitioner,
+        key_space.partitioner,
         lambda entry: current_owner[target_of(entry)] != target_of(entry),
     )
     deferred = Counter(current_owner[target_of(entry)] for entry in entries)
     moving = tuple(
         MovingKeys(
             partition,
-            tuple(targets_of(partition, count, last)),
+            tuple(key_space.requested_targets(partition)),
             round(sizes.get(partition, 0) * (1 - count / last)),
             deferred[partition],
         )
@@ -80,5 +76,9 @@ def growth_work(
     )
     return GrowthWork(
         moving,
-        sum(sizes.get(number, 0) for target in range(last) for number, _ in lineage.segments(target)),
+        sum(
+            sizes.get(number, 0)
+            for target in key_space.partitions
+            for number in key_space.partitions_of(target)
+        ),
     )

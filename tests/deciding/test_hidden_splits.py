@@ -67,7 +67,11 @@ def test_partition_counts_need_no_split(harness: TopicHarness) -> None:
 
 def test_readers_wait_for_hidden_splits(harness: TopicHarness) -> None:
     """The timeout equals the timeout of `repartition`."""
-    functions = (key_space.visible_key_space, key_space.read_key_space)
+    functions = (
+        key_space.visible_key_space,
+        key_space.read_key_space,
+        key_space.requested_key_space,
+    )
     assert {signature(function).parameters["timeout"].default for function in functions} == {
         HIDDEN_RECORD_TIMEOUT
     }

@@ -19,6 +19,7 @@ from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import KINDS
 from cqrs_cli.keyspace.added_partitions import create_lineage_topic
+from cqrs_cli.keyspace.key_space import KeySpace
 from cqrs_cli.keyspace.lineage import PartitionLineage
 from cqrs_cli.ownership.claim import TERMINAL
 from tests.deciding.log_states import claim
@@ -39,7 +40,9 @@ def current_partitions(count: int = 4, counts: tuple[int, ...] = (4,), **members
 
 
 def expected_plan(before: int, after: int, has_lineage: bool) -> PlannedRepartitioning:
-    return PlannedRepartitioning(before, after, has_lineage, PartitionLineage((4, after)))
+    return PlannedRepartitioning(
+        before, after, has_lineage, KeySpace(PartitionLineage((4, after)), "murmur2")
+    )
 
 
 @pytest.mark.parametrize("after", [8, 12])

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.keyspace.key_space import KeySpace
 from cqrs_cli.keyspace.lineage import PartitionLineage
 from cqrs_cli.keyspace.records import Grow
 from cqrs_cli.scans.repartitioning import GrowthWork, growth_work
@@ -24,7 +25,7 @@ def harness(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness
 
 
 def estimate_work(harness: TopicHarness, partition_history: PartitionLineage) -> GrowthWork:
-    return growth_work(harness.connection, harness.topics, partition_history, "murmur2")
+    return growth_work(harness.connection, harness.topics, KeySpace(partition_history, "murmur2"))
 
 
 def moving_deferred(harness: TopicHarness, count: int) -> dict[int, int]:

@@ -41,7 +41,7 @@ def repartition_aggregate(
         with cli.show_spinner("reading"):
             current_partitions = read_partitions(connection, topics)
             planned = plan_repartitioning(current_partitions, partitions, partitioner)
-            work = growth_work(connection, topics, planned.lineage, partitioner)
+            work = growth_work(connection, topics, planned.key_space)
         cli.print_result(*repartition_preview(aggregate, planned, work))
         return
     failpoints.arm()

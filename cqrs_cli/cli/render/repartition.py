@@ -50,7 +50,7 @@ def repartition_preview(aggregate: str, planned: "PlannedRepartitioning", work: 
 
 def repartition_result(aggregate: str, planned: "PlannedRepartitioning") -> Result:
     """Return the result after partitions were added to the topics: the next run does the remaining steps."""
-    pending = planned.lineage.unfinished_partitions(planned.after)
+    pending = planned.key_space.unfinished_partitions(planned.after)
     document = {**_document(aggregate, planned, dry_run=False), "left": pending}
     prefix = f"{_counts_text(aggregate, planned)}: "
     if not pending:
@@ -59,10 +59,10 @@ def repartition_result(aggregate: str, planned: "PlannedRepartitioning") -> Resu
 
 
 def _document(aggregate: str, planned: "PlannedRepartitioning", dry_run: bool) -> dict[str, object]:
-    *_, before, after = planned.lineage.counts
+    *_, before, after = planned.key_space.counts
     return {"aggregate": aggregate, "dry_run": dry_run, "from": before, "to": after}
 
 
 def _counts_text(aggregate: str, planned: "PlannedRepartitioning") -> str:
-    *_, before, after = planned.lineage.counts
+    *_, before, after = planned.key_space.counts
     return f"{aggregate}: {before} → {after} partitions"

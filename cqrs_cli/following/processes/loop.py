@@ -1,6 +1,7 @@
 """Step 3: read events, react, and commit the commands with the position in one transaction."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -17,9 +18,9 @@ from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.following.processes.compose import ComposedCommand, Composer
 from cqrs_cli.following.processes.errors import poison_event
 from cqrs_cli.following.processes.load import PROCESSES, LoadedProcess
+from cqrs_cli.following.processes.position import ProcessPosition
 from cqrs_cli.following.processes.session import ReactSession
-from cqrs_cli.following.processes.target_partitions import TargetPartitions
-from cqrs_cli.kafka.event_tail import PartitionTail, ReportProgress
+from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail, ReportProgress
 from cqrs_cli.kafka.position_notation import format_position
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError
 from cqrs_cli.ownership.claim import after_batch
@@ -61,7 +62,8 @@ class ReactLoop(Loop):
         self.polled_until = start  # the offset up to which events were polled
         self.current_event: Record | None = None  # the event that `react` is processing
         self.poison_event = poison_event(session.own_claim.suspects)
-        self.target_partitions: TargetPartitions | None = None
+        #: Returns the first positions of target partitions that are due at a position, for `run_due_work`.
+        self.due_positions: Callable[[int], dict[EventPartition, ProcessPosition]] = lambda position: {}
 
     def start_polling(self) -> None:
         session, source = self.session, self.session.subscription.source
@@ -84,9 +86,7 @@ class ReactLoop(Loop):
 
     def run_due_work(self) -> None:
         """Write the first positions of target partitions whose earlier events are processed."""
-        if self.target_partitions is not None and (
-            first_positions := self.target_partitions.due_positions(self.position)
-        ):
+        if first_positions := self.due_positions(self.position):
             self.session.target_positions = first_positions
             self.session.commit_position(self.position)
 

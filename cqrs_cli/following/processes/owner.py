@@ -127,5 +127,6 @@ class ReactingOwner:
     def react(self, start: int, stopping: Callable[[], bool]) -> None:
         """3: react to events from `start` on, until the target is reached or `stopping()` returns True."""
         loop = self.loop = ReactLoop(self.session, self.context, start)
-        loop.target_partitions = self.target_partitions
+        if self.target_partitions is not None:
+            loop.due_positions = self.target_partitions.due_positions
         loop.run(stopping)

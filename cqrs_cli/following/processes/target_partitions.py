@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.following.processes.position import ProcessPosition, position_key
 from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.clients import REQUEST_TIMEOUT
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.keyspace.followed_key_space import FollowedKeySpace
 from cqrs_cli.keyspace.key_space import KeySpace, requested_key_space
@@ -81,7 +82,8 @@ class TargetPartitions:
         topics, plan = self._source.topics, self._plan
         if not self._topic.is_repartitioned:
             return self._topic.key_space
-        return requested_key_space(plan.connection, topics, plan.partitioner, self._topic.partitions)
+        count = self._topic.partitions
+        return requested_key_space(plan.connection, topics, plan.partitioner, count, REQUEST_TIMEOUT)
 
     def _without_position(self, partitions: Iterable[int]) -> set[EventPartition]:
         return {

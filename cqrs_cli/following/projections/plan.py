@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
+from cqrs_cli.kafka.clients import REQUEST_TIMEOUT
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.kafka.topics.partitioner import Partitioner
@@ -40,7 +41,7 @@ class ProjectionPlan:
         topics = self.repartitioned_topics.get(aggregate)
         if topics is None:
             return KeySpace.fixed(count, self.partitioner)
-        return requested_key_space(self.connection, topics, self.partitioner, count)
+        return requested_key_space(self.connection, topics, self.partitioner, count, REQUEST_TIMEOUT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,15 @@ def read_positions(connection: Connection, name: str) -> dict[tuple[str, int], P
     return positions
 
 
+def read_offsets(connection: Connection, name: str, topic: str) -> dict[int, int]:
+    """Return the next offset of each partition of a topic."""
+    return {
+        partition: position.next_offset
+        for (known_topic, partition), position in read_positions(connection, name).items()
+        if known_topic == topic
+    }
+
+
 def move_position(
     db: Connection,
     plan: ProjectionPlan,

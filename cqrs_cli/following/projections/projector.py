@@ -13,9 +13,10 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from cqrs_cli.core.aggregate.decider import Event
@@ -23,7 +24,6 @@ from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.recorded import Recorded, read_recorded_event
 from cqrs_cli.errors import CqrsError, UnavailableError
-from cqrs_cli.following.projections.barrier import ParentBarrier
 from cqrs_cli.following.projections.database import forbid_transaction_end, read_only, url_without_password
 from cqrs_cli.following.projections.definition import check_columns
 from cqrs_cli.following.projections.failures import error_text, retry_policy
@@ -33,12 +33,14 @@ from cqrs_cli.following.projections.positions import (
     Position,
     PositionMovedError,
     move_position,
+    read_offsets,
     read_own_position,
 )
 from cqrs_cli.following.projections.tables import read_table_record
 from cqrs_cli.kafka.event_tail import EventPartition, ReportProgress, Tail
 from cqrs_cli.kafka.fault import record_fault
 from cqrs_cli.kafka.readers import MissingError
+from cqrs_cli.keyspace.followed_key_space import FollowedKeySpace
 from cqrs_cli.state.evidence import Evidence, evidence
 
 #: Maximum delay in seconds before a batch is retried, and delay between two attempts to reach a database.
@@ -64,7 +66,7 @@ class Projector:
     ) -> None:
         self._plan, self._source, self._loaded, self._engine = plan, source, loaded, engine
         self._open_tail, self._stopping, self._report = open_tail, stopping, report
-        self._barrier = ParentBarrier(plan, source)
+        self._key_space = FollowedKeySpace(partial(plan.read_key_space, source.aggregate))
         self._target = None if plan.targets is None else plan.targets[source]
         self._aggregate = loaded.aggregates[source.aggregate]
         self._project: Callable[[Any, Sequence[Recorded[Any]]], None] = loaded.projection.project
@@ -107,13 +109,29 @@ class Projector:
 
     def _passes_barrier(self) -> bool:
         """Return True if no earlier events in other partitions are missing; else wait a little and return False."""
-        if self._target == 0 or self._barrier.is_passable(self._engine):
+        if self._target == 0 or self.is_ready():
             return True
         if not self._reported_barrier:
             self._reported_barrier = True
             self._report(f"{self._name()}: waits for its parent partition, which had its keys before")
         self._stopping.wait(_BARRIER_INTERVAL)
         return False
+
+    def is_ready(self) -> bool:
+        """Return True if all earlier events of the partition's aggregates, in its parent partitions, are projected."""
+
+        def positions() -> dict[int, int]:
+            with read_only(self._engine).connect() as connection:
+                return read_offsets(connection, self._plan.name, self._source.topic)
+
+        return self._key_space.is_ready(self._source.partition, positions)
+
+    def is_ready_in(self, db: Connection) -> bool:
+        """Return `is_ready` by the positions that this transaction sees. It is checked at the partition's first
+        position: a restored backup resets the positions of all partitions together.
+        """
+        name, source = self._plan.name, self._source
+        return self._key_space.is_ready(source.partition, lambda: read_offsets(db, name, source.topic))
 
     def _project_batches(self, tail: Tail, position: int) -> None:
         next_offset, last_check = position, time.monotonic()
@@ -173,7 +191,7 @@ class Projector:
         """Write a batch in one transaction: first the position, then the rows."""
         with self._engine.begin() as db:
             move_position(db, self._plan, self._source, previous_offset, next_offset, last_event)
-            if previous_offset == 0 and not self._barrier.is_passable_in(db):
+            if previous_offset == 0 and not self.is_ready_in(db):
                 raise PositionMovedError
             if events:
                 with forbid_transaction_end(db):

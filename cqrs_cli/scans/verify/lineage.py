@@ -7,7 +7,7 @@ from msgspec import UNSET
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import AggregateTopics
-from cqrs_cli.keyspace.lineage_log import HIDDEN_RECORD_TIMEOUT, read_lineage
+from cqrs_cli.keyspace.key_space import requested_key_space
 from cqrs_cli.proof.certificate import (
     Certificate,
     LogCertificate,
@@ -40,7 +40,7 @@ def certify_lineage(
     topics, certified = aggregate_topics.topics, None if earlier is None else _certified_lineage(earlier)
     if aggregate_topics.lineage_id is None:
         return None
-    counts = read_lineage(connection, topics, aggregate_topics.partitions, HIDDEN_RECORD_TIMEOUT).counts
+    counts = requested_key_space(connection, topics, "none", aggregate_topics.partitions).counts
     hasher = LogHasher(None if certified is None else certified.partitions[0].end)
     start, end = readers.bounds(connection, topics.lineage, [0])[0]
     for records in readers.read(connection, topics.lineage, 0, start, end):

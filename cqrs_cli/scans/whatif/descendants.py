@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from cqrs_cli.core.decision_rules import DecisionRules
 from cqrs_cli.keyspace.key_history import KeyHistory
-from cqrs_cli.keyspace.records import Split
 from cqrs_cli.proof.traces import LIMIT
 from cqrs_cli.scans.whatif.simulation import Simulation
 from cqrs_cli.state.lmdb_store import LmdbStore
@@ -29,14 +28,14 @@ class Member(NamedTuple):
 
 
 class DecidingStage(NamedTuple):
-    """The commands of a partition that were decided with one partition count: start ≤ offset < end. `split`: the split
-    at `end`, or None.
+    """The commands of a partition that were decided with one partition count: start ≤ offset < end. `targets`: the
+    partitions that got keys at `end`.
     """
 
     start: int
     end: int
     rules: DecisionRules
-    split: Split | None = None
+    targets: range = range(0)
 
 
 def deciding_stages(key_history: KeyHistory | None, rules: DecisionRules) -> Iterator[DecidingStage]:
@@ -52,13 +51,13 @@ def deciding_stages(key_history: KeyHistory | None, rules: DecisionRules) -> Ite
         )
         stage_rules = replace(rules, partition_of=partition_of, forward_target_of=forward_target_of)
         end = LIMIT if split is None else split.commands
-        yield DecidingStage(start, end, stage_rules, split)
+        yield DecidingStage(start, end, stage_rules, range(0) if split is None else split.target_partitions)
         start = end
 
 
-def target_members(split: Split, parent: Simulation, is_whole: bool, stack: ExitStack) -> Iterator[Member]:
+def target_members(targets: range, parent: Simulation, is_whole: bool, stack: ExitStack) -> Iterator[Member]:
     """Yield the children of a partition that has been decided again up to its split."""
-    for target in split.target_partitions:
+    for target in targets:
         stores = open_stores(stack, parent.rules.dedup_window, (parent.logged_store, parent.simulated_store))
         rules = replace(parent.rules, partition=target)
         child = Simulation(
@@ -71,7 +70,7 @@ def target_members(split: Split, parent: Simulation, is_whole: bool, stack: Exit
             is_family=True,
             scratch_key=parent.scratch_key,
         )
-        child.inherit_deferrals(split.partition)
+        child.inherit_deferrals(parent.rules.partition)
         child.keys.active_keys.update(parent.keys.active_keys)
         yield Member(target, child, is_whole)
 

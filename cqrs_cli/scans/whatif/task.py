@@ -144,9 +144,9 @@ def _member_differences(
         stage_start, stage_end = max(start, stage.start), min(end, stage.end)
         commands = records("commands", stage_start, stage_end) if stage_start < stage_end else iter(())
         yield from simulation.decide(join_history(commands, outcomes, events))
-        if stage.split is not None and (cut is None or cut >= stage.end):
-            pending_members += target_members(stage.split, simulation, start < stage.end, stack)
-        elif stage.split is not None:
+        if stage.targets and (cut is None or cut >= stage.end):
+            pending_members += target_members(stage.targets, simulation, start < stage.end, stack)
+        elif stage.targets:
             break  # the split is after `until`
     yield from simulation.state_differences()
     _add_counts(result, simulation.progress)
