@@ -3,6 +3,7 @@
 from tests.mutations.table import Mutation
 
 _LINEAGE_TESTS = "tests/keyspace/test_lineage.py"
+_KEY_SPACE_TESTS = "tests/keyspace/test_key_space.py"
 _CHECK_TESTS = "tests/core/test_checks.py"
 _VERIFICATION_TESTS = "tests/proof/test_repartitioning.py"
 _PENDING_PARTITION_TESTS = "tests/deciding/test_pending_partitions.py"
@@ -47,6 +48,24 @@ REPARTITIONING = [
         "cqrs_cli/keyspace/lineage.py",
         (("        return position >= split.events and", "        return position >= 0 or"),),
         f"{_LINEAGE_TESTS}::test_reader_starts_after_the_split",
+    ),
+    Mutation(
+        "a reader starts with a grandchild before the grandparent's events",
+        "cqrs_cli/keyspace/lineage.py",
+        (("and (position > 0 or self.is_ready(parent, positions))", ""),),
+        f"{_KEY_SPACE_TESTS}::test_child_is_ready_after_splits",
+    ),
+    Mutation(
+        "a segment ends before the split",
+        "cqrs_cli/keyspace/key_space.py",
+        (("max(start, min(end, split.events))", "max(start, min(end, split.events - 1))"),),
+        f"{_KEY_SPACE_TESTS}::test_segments_cover_each_record_once",
+    ),
+    Mutation(
+        "a child reads only its parent, not its grandparent",
+        "cqrs_cli/keyspace/lineage.py",
+        (("            *self.segments(parent)[:-1],\n", ""),),
+        f"{_KEY_SPACE_TESTS}::test_segments_cover_each_record_once",
     ),
     Mutation(
         "a command with a moved key is rejected instead of forwarded",

@@ -40,6 +40,7 @@ _PURE = (
     "tests/state/",
     "tests/codec/",
     "tests/keys/",
+    "tests/keyspace/",
     "tests/model/erasing/",
     "tests/testing/",
     "tests/ownership/test_claim.py",
