@@ -104,7 +104,7 @@ def kafka_root() -> Path:
         patch.delenv(
             "JDK_JAVA_OPTIONS", raising=False
         )  # this broker serves for minutes: its code is worth compiling
-        embedded.start_broker(root, print)
+        embedded.start_broker(root, print, require_login=False)  # tests pass its address alone
     return root
 
 
@@ -115,7 +115,9 @@ def connection(request: pytest.FixtureRequest) -> "Connection":
 
     if server := os.environ.get(BOOTSTRAP_SERVER):
         return Connection(server)
-    return Connection(embedded.start_broker(request.getfixturevalue("kafka_root")).bootstrap_server)
+    return Connection(
+        embedded.start_broker(request.getfixturevalue("kafka_root"), require_login=False).bootstrap_server
+    )
 
 
 @pytest.fixture(scope="session")

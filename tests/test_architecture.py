@@ -57,7 +57,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "registry": {"core", "settings", "system"},
     "state": _LOW | {"storage"},
     "keys": {"core", "storage"},
-    "kafka": _LOW,
+    "kafka": _LOW | {"storage"},
     "keyspace": {"core", "kafka"},
     "telemetry": {"core"},
     "proof": _MIDDLE,

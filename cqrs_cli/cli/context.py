@@ -4,12 +4,11 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from cqrs_cli.cli.hints import with_flags
 from cqrs_cli.cli.output import Printer
-from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError, UsageError
+from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
 from cqrs_cli.extras import require
 
 if TYPE_CHECKING:
@@ -50,21 +49,9 @@ class Cli(Printer):
 
         Raises `ConfigurationError` for invalid client properties, before it connects.
         """
-        from cqrs_cli.kafka.connection.connection import Connection
+        from cqrs_cli.client.project_aggregates import project_connection
 
-        settings = self.settings
-        server = settings.bootstrap_server or self._embedded_server(settings.root, start)
-        connection = Connection(server, settings.client_properties(), settings.payloads(), settings.keys())
-        connection.check_properties()
-        return connection
-
-    def _embedded_server(self, root: Path, start: bool) -> str:
-        from cqrs_cli.kafka.embedded import broker as embedded
-
-        broker = self.broker() if start else embedded.broker_status(root)
-        if broker is None:
-            raise UnavailableError("the embedded Kafka does not run", "start it: cqrs kafka start")
-        return broker.bootstrap_server
+        return project_connection(self.settings, (lambda _: self.broker()) if start else None)
 
     def broker(self, brief: bool = False) -> "Broker":
         """Return the embedded broker, and start it if it does not run. `brief`: the broker will be stopped soon.

@@ -1,5 +1,6 @@
 """Finds a project's aggregates by name, or by a command's class, for `Client` and `decode`."""
 
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from cqrs_cli.errors import UnavailableError, UsageError
 if TYPE_CHECKING:
     from cqrs_cli.codec.record_codec import RecordCodec
     from cqrs_cli.kafka.connection.connection import Connection
+    from cqrs_cli.kafka.embedded.broker import Broker
     from cqrs_cli.settings.settings import Settings
 
 #: Age in seconds from which `decode` reads the data keys again, because its records may come in any order. A request to
@@ -129,20 +131,28 @@ def project_aggregates(folder: Path) -> ProjectAggregates:
     return ProjectAggregates(load_settings({}, folder))
 
 
-def project_connection(settings: "Settings") -> "Connection":
-    """Return the connection to the configured or the embedded broker; raise `UnavailableError` if neither exists."""
-    from cqrs_cli.kafka.connection.connection import Connection
-    from cqrs_cli.kafka.embedded import broker as embedded
+def project_connection(
+    settings: "Settings", find_broker: "Callable[[Path], Broker | None] | None" = None
+) -> "Connection":
+    """Return the connection to the configured broker, or to the embedded broker with its login.
 
+    `find_broker` returns the embedded broker, and may start it; by default the broker must run. Raises
+    `UnavailableError` without a broker, `ConfigurationError` for invalid client properties, before it connects.
+    """
+    from cqrs_cli.kafka.connection.connection import Connection
+    from cqrs_cli.kafka.embedded.broker import broker_status
+
+    properties = settings.client_properties()
     server = settings.bootstrap_server
     if server is None:
-        broker = embedded.broker_status(settings.root)
+        broker = (find_broker or broker_status)(settings.root)
         if broker is None:
             raise UnavailableError(
                 "no bootstrap_server is set, and the embedded Kafka does not run",
                 "start it: cqrs kafka start",
             )
         server = broker.bootstrap_server
-    connection = Connection(server, settings.client_properties(), settings.payloads(), settings.keys())
+        properties |= broker.client_properties
+    connection = Connection(server, properties, settings.payloads(), settings.keys())
     connection.check_properties()
     return connection

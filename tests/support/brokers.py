@@ -18,12 +18,12 @@ class Broker:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._running = embedded.start_broker(root, short_lived=True)
+        self._running = embedded.start_broker(root, short_lived=True, require_login=False)
         self.connection = Connection(self._running.bootstrap_server)
 
     def start(self) -> None:
         """Start the broker again with its old data."""
-        self._running = embedded.start_broker(self._root, short_lived=True)
+        self._running = embedded.start_broker(self._root, short_lived=True, require_login=False)
         assert self._running.bootstrap_server == self.connection.bootstrap_server
 
     def kill(self) -> None:

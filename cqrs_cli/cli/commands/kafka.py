@@ -27,7 +27,8 @@ def kafka(
     `start` waits until the broker serves; the first start downloads it. `stop` keeps the topics, in .cqrs/kafka.
     Without an action the command prints the broker's address, and exits with 4 if it does not run.
 
-    Other commands start the broker when they need it.
+    Other commands start the broker when they need it, and log in by themselves. Your other programs log in with
+    .cqrs/kafka/client.properties, or with librdkafka.properties beside it (kcat -F).
     """
     from cqrs_cli.kafka.embedded import broker as embedded
 
@@ -71,8 +72,11 @@ def _broker_result(root: "Path", broker: "Broker | None") -> tuple[dict[str, Any
         "version": broker.version if broker else EMBEDDED.version,
         "data": folder / files.DATA_FOLDER,
         "log": folder / files.LOG_FILE,
+        "command_config": broker.command_config if broker else None,
     }
     if broker is None:
         return document, "not running; cqrs kafka start starts it"
     text = f"Kafka {broker.version} at {broker.bootstrap_server}, process {broker.pid}, log {broker.log}"
+    if broker.command_config is not None:
+        text += f", login {broker.command_config}"
     return document, text

@@ -1,24 +1,42 @@
-"""Asks the server on a port which Kafka cluster it is: one Metadata request, no client library, some ms.
+"""Asks the server on a port which Kafka cluster it is: a login and one Metadata request, no client library, some ms.
 
 A command whose broker is running pays for no other check, so `cqrs send` stays fast.
 """
 
+import base64
+import hashlib
+import hmac
+import secrets
 import socket
 import struct
 from typing import NamedTuple
 
 HOST = "127.0.0.1"
 
-_METADATA = 3
-_VERSION = 8  # the last version without tagged fields
+#: The login's mechanism: RFC 5802 and RFC 7677.
+MECHANISM = "SCRAM-SHA-256"
+
+#: Requests, each with its last version without tagged fields.
+_METADATA, _METADATA_VERSION = 3, 8
+_SASL_HANDSHAKE, _SASL_HANDSHAKE_VERSION = 17, 1
+_SASL_AUTHENTICATE, _SASL_AUTHENTICATE_VERSION = 36, 1
 _CORRELATION = 0x63717273
 _CLIENT = b"cqrs"
 #: Requests the cluster only: no topics, create none, no authorized operations.
 _BODY = struct.pack(">i???", 0, False, False, False)
-_REQUEST = struct.pack(">hhih4s", _METADATA, _VERSION, _CORRELATION, len(_CLIENT), _CLIENT) + _BODY
 
 #: Bytes far above the size of one broker's description: a server that announces more does not speak Kafka.
 _MAX_RESPONSE = 1 << 20
+
+#: Iterations of the hash, far above Kafka's 4096: a login with more would take seconds.
+_MAX_ITERATIONS = 1 << 16
+
+
+class User(NamedTuple):
+    """The login of a client."""
+
+    name: str
+    password: str
 
 
 class ProbedCluster(NamedTuple):
@@ -28,17 +46,70 @@ class ProbedCluster(NamedTuple):
     brokers: tuple[int, ...]  # their ports
 
 
-def describe_cluster(port: int, timeout: float = 1.0) -> ProbedCluster | None:
-    """Return the cluster on the loopback port; None if no Kafka broker answers within `timeout` seconds."""
+def describe_cluster(port: int, user: User | None = None, timeout: float = 1.0) -> ProbedCluster | None:
+    """Return the cluster on the loopback port; None if no Kafka broker that knows `user` answers within `timeout`
+    seconds.
+    """
     try:
         with socket.create_connection((HOST, port), timeout=timeout) as connection:
             if connection.getsockname() == connection.getpeername():
                 return None  # TCP connected the socket to itself: no server listens
-            connection.sendall(struct.pack(">i", len(_REQUEST)) + _REQUEST)
-            (size,) = struct.unpack(">i", receive(connection, 4))
-            return _parse_response(receive(connection, size)) if 0 < size < _MAX_RESPONSE else None
-    except (OSError, struct.error, UnicodeDecodeError):
+            if user is not None:
+                _log_in(connection, user)
+            return _parse_cluster(_request(connection, _METADATA, _METADATA_VERSION, _BODY))
+    except (OSError, struct.error, ValueError, KeyError):
         return None
+
+
+def _log_in(connection: socket.socket, user: User) -> None:
+    """Log in with SCRAM, which sends no password; raises `ValueError` if one side does not prove that it knows it."""
+    mechanism = MECHANISM.encode()
+    _request(
+        connection,
+        _SASL_HANDSHAKE,
+        _SASL_HANDSHAKE_VERSION,
+        struct.pack(">h", len(mechanism)) + mechanism,
+    )
+    nonce = secrets.token_urlsafe(18)
+    first = f"n={user.name},r={nonce}"
+    challenge = _authenticate(connection, f"n,,{first}")
+    fields = dict(field.split("=", 1) for field in challenge.split(","))
+    if not fields["r"].startswith(nonce) or int(fields["i"]) > _MAX_ITERATIONS:
+        raise ValueError("not the answer of a Kafka broker to this client")
+    final = f"c=biws,r={fields['r']}"
+    exchange = f"{first},{challenge},{final}".encode()
+    salted = hashlib.pbkdf2_hmac(
+        "sha256", user.password.encode(), base64.b64decode(fields["s"]), int(fields["i"])
+    )
+    client_key = hmac.digest(salted, b"Client Key", "sha256")
+    signature = hmac.digest(hashlib.sha256(client_key).digest(), exchange, "sha256")
+    proof = bytes(left ^ right for left, right in zip(client_key, signature, strict=True))
+    answer = _authenticate(connection, f"{final},p={base64.b64encode(proof).decode()}")
+    broker_proof = hmac.digest(hmac.digest(salted, b"Server Key", "sha256"), exchange, "sha256")
+    if not hmac.compare_digest(answer, f"v={base64.b64encode(broker_proof).decode()}"):
+        raise ValueError("the broker does not know the password")
+
+
+def _authenticate(connection: socket.socket, message: str) -> str:
+    """Send a message of the login; return the answer, empty if the broker rejects the login."""
+    body = struct.pack(">i", len(message)) + message.encode()
+    response = _request(connection, _SASL_AUTHENTICATE, _SASL_AUTHENTICATE_VERSION, body)
+    _error, index = _parse_text(response, 2)
+    (size,) = struct.unpack_from(">i", response, index)
+    return response[index + 4 : index + 4 + size].decode()
+
+
+def _request(connection: socket.socket, key: int, version: int, body: bytes) -> bytes:
+    """Send a request; return the body of its response. Raises `ValueError` for a server that does not speak Kafka."""
+    head = struct.pack(">hhih4s", key, version, _CORRELATION, len(_CLIENT), _CLIENT)
+    connection.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
+    (size,) = struct.unpack(">i", receive(connection, 4))
+    if not 0 < size < _MAX_RESPONSE:
+        raise ValueError("not a response of Kafka")
+    response = receive(connection, size)
+    if struct.unpack_from(">i", response) != (_CORRELATION,):
+        raise ValueError("a response to another request")
+    return response[4:]
 
 
 def receive(connection: socket.socket, size: int) -> bytes:
@@ -52,11 +123,9 @@ def receive(connection: socket.socket, size: int) -> bytes:
     return data
 
 
-def _parse_response(response: bytes) -> ProbedCluster | None:
-    correlation, _throttle, count = struct.unpack_from(">iii", response)
-    if correlation != _CORRELATION:
-        return None
-    index, ports = 12, []
+def _parse_cluster(response: bytes) -> ProbedCluster:
+    _throttle, count = struct.unpack_from(">ii", response)
+    index, ports = 8, []
     for _ in range(count):
         index += 4  # node id
         _host, index = _parse_text(response, index)

@@ -5,13 +5,15 @@ checked: the process must have the recorded start time, the folder must be the s
 belong to our cluster. A file lock lets only one command at a time start or stop the broker.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.kafka.embedded import files, jars
+from cqrs_cli.kafka.connection import probe
+from cqrs_cli.kafka.embedded import files, jars, login
 from cqrs_cli.kafka.embedded import process as broker_process
 from cqrs_cli.kafka.embedded.files import BrokerState
 from cqrs_cli.kafka.embedded.jars import Report
@@ -37,6 +39,8 @@ class Broker:
     data: Path
     log: Path
     started: bool = False
+    client_properties: Mapping[str, str] = field(default_factory=dict, repr=False)  # of its login
+    command_config: Path | None = None  # the file with these properties
 
 
 def start_broker(
@@ -45,8 +49,11 @@ def start_broker(
     progress: Report | None = None,
     release: KafkaRelease = EMBEDDED,
     short_lived: bool = False,
+    require_login: bool = True,
 ) -> Broker:
     """Return the project's running broker; start it from `release` if necessary. A `short_lived` broker starts faster.
+
+    Only tests and benchmarks start a broker that requires no login.
 
     `report` and `progress` report the one-time download, see `jars.ensure_jars`. Raises `UnavailableError` without Java
     or if the broker does not start (it names the log), `ConfigurationError` if a folder cannot be written.
@@ -63,7 +70,9 @@ def start_broker(
             broker_process.wait_until_ready(home, state, files.log_size(home))
             return _broker(home, state)
         report("starting the embedded Kafka")
-        return _broker(home, _start(java, library, home, state, release, short_lived), started=True)
+        return _broker(
+            home, _start(java, library, home, state, release, short_lived, require_login), started=True
+        )
 
 
 def stop_broker(root: Path, on_stop: Callable[[], object] = lambda: None) -> bool:
@@ -87,7 +96,11 @@ def broker_status(root: Path) -> Broker | None:
     """Return the project's broker if it runs and answers. Starts and changes nothing."""
     home = files.broker_folder(root)
     state = files.read_state(home)
-    if state is None or not broker_process.is_running(home, state) or not broker_process.is_ready(state):
+    if (
+        state is None
+        or not broker_process.is_running(home, state)
+        or not broker_process.is_ready(home, state)
+    ):
         return None
     return _broker(home, state)
 
@@ -99,13 +112,48 @@ def _start(
     previous: BrokerState | None,
     release: KafkaRelease,
     short_lived: bool,
+    require_login: bool,
 ) -> BrokerState:
-    cluster_id = broker_process.format_data(java, library, home)
+    """Start the broker, with a new password if the folder has none. Data of an earlier version has no user: a broker
+    without a login creates the user first.
+    """
+    run = partial(_run, java, library, home, previous, release, short_lived)
+    password = login.read_password(home)
+    if require_login and password is None:
+        password = login.new_password()
+        if (existing := files.cluster_id(home)) is not None:
+            state = run(existing, None)
+            try:
+                login.create_user(f"{probe.HOST}:{state.port}", password)
+            finally:
+                process.terminate(state.pid, state.born, STOP_GRACE)
+    cluster_id = broker_process.format_data(java, library, home, password)
+    return run(cluster_id, password if require_login else None)
+
+
+def _run(
+    java: Path,
+    library: Path,
+    home: Path,
+    previous: BrokerState | None,
+    release: KafkaRelease,
+    short_lived: bool,
+    cluster_id: str,
+    password: str | None,
+) -> BrokerState:
+    """Start the broker and wait until it is ready."""
     for tries_left in reversed(range(_MAX_STARTS)):
         log_start = files.log_size(home)
         ports = broker_process.choose_ports(previous)
         state = broker_process.spawn_broker(
-            java, library, home, cluster_id, ports, release=release, short_lived=short_lived
+            java,
+            library,
+            home,
+            cluster_id,
+            ports,
+            release=release,
+            short_lived=short_lived,
+            password=password,
         )
         try:
             broker_process.wait_until_ready(home, state, log_start)
@@ -138,6 +186,14 @@ def _locked(home: Path, report: Report) -> Iterator[None]:
 
 
 def _broker(home: Path, state: BrokerState, started: bool = False) -> Broker:
-    server = f"127.0.0.1:{state.port}"
-    data, log = home / files.DATA_FOLDER, home / files.LOG_FILE
-    return Broker(server, state.pid, state.version, state.cluster_id, data, log, started)
+    return Broker(
+        bootstrap_server=f"{probe.HOST}:{state.port}",
+        pid=state.pid,
+        version=state.version,
+        cluster_id=state.cluster_id,
+        data=home / files.DATA_FOLDER,
+        log=home / files.LOG_FILE,
+        started=started,
+        client_properties=login.client_properties(login.require_password(home)) if state.has_login else {},
+        command_config=home / login.CLIENT_FILE if state.has_login else None,
+    )

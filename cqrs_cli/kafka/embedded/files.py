@@ -5,6 +5,8 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from cqrs_cli.storage.private import atomic_write
+
 #: Every path in the broker's settings is relative to its folder, its working directory. So a comma, a blank or a
 #: backslash in the project's path does no harm, and the project may be moved while the broker is down.
 DATA_FOLDER = "data"
@@ -13,6 +15,7 @@ SERVER_FILE = "server.properties"
 LOGGING_FILE = "log4j2.properties"
 STATE_FILE = "state.json"
 LOCK_FILE = "lock"
+FORMAT_FILE = "format.arguments"
 
 #: One node needs one replica. The internal topics have few partitions, as each partition is opened at every start. A
 #: killed broker can rejoin only when its last session has timed out, here after 10 s: a restart took 12 s with Kafka's
@@ -23,12 +26,12 @@ LOCK_FILE = "lock"
 _SETTINGS = """\
 process.roles=broker,controller
 node.id=1
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners=CLIENT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=CLIENT://127.0.0.1:{port}
 controller.listener.names=CONTROLLER
 controller.quorum.voters=1@127.0.0.1:{controller_port}
-inter.broker.listener.name=PLAINTEXT
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=CLIENT
+listener.security.protocol.map=CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT
 log.dirs={data}
 num.network.threads=1
 num.io.threads=2
@@ -85,6 +88,7 @@ class BrokerState:
     controller_port: int
     cluster_id: str
     version: str
+    has_login: bool = False  # missing in the file of a broker that an earlier version started
 
 
 def broker_folder(root: Path) -> Path:
@@ -118,7 +122,8 @@ def write_settings(
 ) -> None:
     """Write the settings. `extra` settings win, since Kafka takes the last value of a repeated setting."""
     settings = _SETTINGS.format(port=port, controller_port=controller_port, data=data)
-    (folder / SERVER_FILE).write_text(settings + extra)
+    with atomic_write(folder / SERVER_FILE) as file:  # `extra` may contain a password
+        file.write((settings + extra).encode())
     (folder / LOGGING_FILE).write_text(_LOGGING)
 
 

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka.connection import probe
-from cqrs_cli.kafka.embedded import files
+from cqrs_cli.kafka.embedded import files, login
 from cqrs_cli.kafka.embedded.files import BrokerState
 from cqrs_cli.kafka.embedded.release import EMBEDDED, KafkaRelease
+from cqrs_cli.storage.private import atomic_write
 from cqrs_cli.system import process
 from cqrs_cli.system.class_archive import ClassArchive
 
@@ -56,8 +57,10 @@ def broker_archive(java: Path, jars: Path) -> ClassArchive:
     return ClassArchive(java, jars.name, jars)
 
 
-def format_data(java: Path, jars: Path, folder: Path) -> str:
-    """Create the data folder if there is none; return the cluster id. If interrupted, it leaves no data folder."""
+def format_data(java: Path, jars: Path, folder: Path, password: str | None = None) -> str:
+    """Create the data folder if there is none, with the user of the login; return the cluster id. If interrupted, it
+    leaves no data folder.
+    """
     known = files.cluster_id(folder)
     if known is not None:
         return known
@@ -71,7 +74,11 @@ def format_data(java: Path, jars: Path, folder: Path) -> str:
     files.write_settings(folder, port=_PORTS[0], controller_port=_PORTS[1], data=fresh)
     # The byte \0 prevents a leading dash.
     name = base64.urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
-    tool = ["kafka.tools.StorageTool", "format", "--cluster-id", name, "--config", files.SERVER_FILE]
+    arguments = ["format", "--cluster-id", name, "--config", files.SERVER_FILE]
+    arguments += [] if password is None else login.format_options(password)
+    with atomic_write(folder / files.FORMAT_FILE) as file:  # other users can read a command line
+        file.write("\n".join(arguments).encode())
+    tool = ["kafka.tools.StorageTool", f"@{files.FORMAT_FILE}"]
     result = subprocess.run(
         _command(
             java,
@@ -86,6 +93,7 @@ def format_data(java: Path, jars: Path, folder: Path) -> str:
         text=True,
         errors="replace",
     )
+    (folder / files.FORMAT_FILE).unlink()
     if result.returncode != 0:
         raise broker_failure(folder, result.stdout.splitlines(), "Kafka could not format its data folder")
     (folder / fresh).rename(folder / files.DATA_FOLDER)
@@ -102,8 +110,11 @@ def spawn_broker(
     release: KafkaRelease = EMBEDDED,
     short_lived: bool = False,
     options: Sequence[str] | None = None,
+    password: str | None = None,
 ) -> BrokerState:
     """Start the broker, with `extra_settings`, and write its state file. It is not ready yet: see `wait_until_ready`.
+
+    With the `password` of its user, the broker requires a login, and the files for clients are written.
 
     A `short_lived` broker will be stopped soon: it starts with a third less processor time, and stays slower. The JVM
     starts from the class data archive, unless other `options` are given.
@@ -112,6 +123,9 @@ def spawn_broker(
     and the next start could not use its port.
     """
     port, controller_port = ports
+    if password is not None:
+        extra_settings = login.broker_settings(password) + extra_settings
+        login.write_client_files(folder, port, password)
     files.write_settings(folder, port, controller_port, extra=extra_settings)
     archive_options = broker_archive(java, jars).options if options is None else options
     jvm_options = [*archive_options, *_JVM, *(_SHORT_LIVED_JVM if short_lived else [])]
@@ -122,7 +136,10 @@ def spawn_broker(
             process.start_time(pid) or ""
         )  # empty if it is dead already, which `wait_until_ready` then reports
         folder_id = files.folder_identity(folder)
-        state = BrokerState(pid, start_time, folder_id, port, controller_port, cluster_id, release.version)
+        has_login = password is not None
+        state = BrokerState(
+            pid, start_time, folder_id, port, controller_port, cluster_id, release.version, has_login
+        )
         files.write_state(folder, state)
     except BaseException:
         process.terminate(pid, process.start_time(pid) or "", END_GRACE)
@@ -133,7 +150,7 @@ def spawn_broker(
 def wait_until_ready(folder: Path, state: BrokerState, log_start: int) -> None:
     """Return when the broker is ready. Raises `PortTakenError`, `UnavailableError`, `ConfigurationError`: disk full."""
     deadline = time.monotonic() + START_TIMEOUT
-    while not is_ready(state):
+    while not is_ready(folder, state):
         if not is_running(folder, state):
             output = files.log_since(folder, log_start)
             if any("Address already in use" in line or "BindException" in line for line in output):
@@ -154,9 +171,14 @@ def is_running(folder: Path, state: BrokerState) -> bool:
     )
 
 
-def is_ready(state: BrokerState) -> bool:
-    """True if our cluster, and no other program, answers on its port and has registered that port."""
-    cluster = probe.describe_cluster(state.port)
+def is_ready(folder: Path, state: BrokerState) -> bool:
+    """True if our cluster, and no other program, answers on its port and has registered that port.
+
+    Raises `ConfigurationError` if the broker requires a login, and the file with the login was removed.
+    """
+    password = login.require_password(folder) if state.has_login else None
+    user = None if password is None else probe.User(login.USER, password)
+    cluster = probe.describe_cluster(state.port, user)
     return cluster is not None and cluster.cluster_id == state.cluster_id and state.port in cluster.brokers
 
 

@@ -5,7 +5,8 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from cqrs_cli.kafka.embedded import jars, process
+from cqrs_cli.kafka.connection.cluster import Cluster
+from cqrs_cli.kafka.embedded import jars, login, process
 from cqrs_cli.kafka.embedded.jars import Report
 from cqrs_cli.system.class_archive import WRITE_TIMEOUT
 from cqrs_cli.system.process import terminate
@@ -26,26 +27,27 @@ def warm_broker(java: Path, report: Report, progress: Report | None = None) -> P
 def _run_broker(java: Path, library: Path, options: Sequence[str]) -> None:
     with TemporaryDirectory() as folder:
         home = Path(folder)
-        cluster_id = process.format_data(java, library, home)
+        password = login.new_password()
+        cluster_id = process.format_data(java, library, home, password)
         ports = process.choose_ports(None)
-        state = process.spawn_broker(java, library, home, cluster_id, ports, options=options)
+        state = process.spawn_broker(
+            java, library, home, cluster_id, ports, options=options, password=password
+        )
         try:
             process.wait_until_ready(home, state, log_start=0)
-            _load_classes(f"127.0.0.1:{state.port}")
+            _load_classes(Cluster(f"127.0.0.1:{state.port}", login.client_properties(password)))
         finally:
             terminate(state.pid, state.born, WRITE_TIMEOUT)
 
 
-def _load_classes(bootstrap_server: str) -> None:
+def _load_classes(cluster: Cluster) -> None:
     """Make the broker load its classes for a run: topics, an idempotent producer, transactions, a group, a reader."""
     from confluent_kafka import TopicPartition
 
     from cqrs_cli.kafka.admin.topics import Admin
     from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, consumer, producer
-    from cqrs_cli.kafka.connection.cluster import Cluster
     from cqrs_cli.kafka.leaders import assign
 
-    cluster = Cluster(bootstrap_server)
     with Admin(cluster) as admin:
         admin.create(_TOPIC, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
         admin.describe([_TOPIC])

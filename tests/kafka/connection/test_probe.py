@@ -1,21 +1,26 @@
 import socket
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+import pytest
 
 from cqrs_cli.kafka.connection import probe
 
 
 @contextmanager
-def server_sending(response: bytes) -> Iterator[int]:
-    """Run a server on a loopback port that sends `answer` to every client."""
+def server_sending(*responses: bytes | Callable[[bytes], bytes]) -> Iterator[int]:
+    """Run a server on a loopback port that answers each request of a client with a response, or a function's result."""
 
     def serve() -> None:
         connection, _ = listener.accept()
         with connection:
-            connection.recv(1024)
-            connection.sendall(response)
+            for response in responses:
+                request = connection.recv(1024)
+                assert b"password" not in request
+                if request:
+                    connection.sendall(response if isinstance(response, bytes) else response(request))
 
     with socket.create_server((probe.HOST, 0)) as listener:
         thread = threading.Thread(target=serve)
@@ -59,3 +64,23 @@ def test_closed_port_has_no_cluster() -> None:
     with socket.create_server((probe.HOST, 0)) as listener:
         port = listener.getsockname()[1]
     assert probe.describe_cluster(port) is None
+
+
+def login_response(message: bytes) -> bytes:
+    body = struct.pack(">ihhi", 0x63717273, 0, -1, len(message)) + message + bytes(8)
+    return struct.pack(">i", len(body)) + body
+
+
+@pytest.mark.parametrize(
+    "challenge",
+    [b"r=other,s=c2FsdA==,i=4096", b"r=%s,s=c2FsdA==,i=4096", b"r=%s,s=c2FsdA==,i=99999999", b"r=%s", b""],
+)
+def test_imposter_learns_no_password(challenge: bytes) -> None:
+    """Another program that took the port of a stopped broker knows no password, and gets none."""
+
+    def send_challenge(request: bytes) -> bytes:
+        return login_response(challenge.replace(b"%s", request.rpartition(b"r=")[2]))
+
+    start, end = login_response(b""), login_response(b"v=AAAA")
+    with server_sending(start, send_challenge, end, metadata_response(b"abc")) as port:
+        assert probe.describe_cluster(port, probe.User("cqrs", "password")) is None

@@ -17,6 +17,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
+from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.embedded import broker as embedded
 from cqrs_cli.kafka.embedded import files
 from cqrs_cli.kafka.embedded import process as broker_process
@@ -58,12 +59,16 @@ def write_state(root: Path, new_state: BrokerState) -> None:
     files.write_state(files.broker_folder(root), new_state)
 
 
+def admin_client(broker: Broker) -> AdminClient:
+    return AdminClient(Cluster(broker.bootstrap_server, broker.client_properties).librdkafka())
+
+
 def topic_names(broker: Broker) -> set[str]:
-    return set(AdminClient({"bootstrap.servers": broker.bootstrap_server}).list_topics(timeout=20).topics)
+    return set(admin_client(broker).list_topics(timeout=20).topics)
 
 
 def create_topic(broker: Broker, name: str) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_server})
+    admin = admin_client(broker)
     admin.create_topics([NewTopic(name, 1, 1)])[name].result(20)
 
 

@@ -26,7 +26,7 @@ def project_folder(tmp_path: Path) -> Iterator[Path]:
 
 def new_bank(project_folder: Path, release: KafkaRelease) -> Project:
     """Return a project with a broker of this release, and ten undecided commands."""
-    broker = embedded.start_broker(project_folder, release=release)
+    broker = embedded.start_broker(project_folder, release=release, require_login=False)
     assert (broker.started, broker.version) == (True, release.version)
     project = new_project(project_folder, Connection(broker.bootstrap_server), "")
     project.cqrs("init", "bank_account")
@@ -51,7 +51,7 @@ def test_commands_are_decided(project_folder: Path, release: KafkaRelease) -> No
 def test_newest_broker_reads_oldest_data(project_folder: Path) -> None:
     project = new_bank(project_folder, OLDEST)
     embedded.stop_broker(project_folder)
-    newest_broker = embedded.start_broker(project_folder, release=EMBEDDED)
+    newest_broker = embedded.start_broker(project_folder, release=EMBEDDED, require_login=False)
     assert (newest_broker.version, newest_broker.bootstrap_server) == (
         EMBEDDED.version,
         project.connection.bootstrap_server,

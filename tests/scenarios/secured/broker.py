@@ -32,6 +32,7 @@ _MODULES = {
 _SETTINGS = """\
 listeners={listeners},CONTROLLER://127.0.0.1:{controller}
 advertised.listeners={listeners}
+inter.broker.listener.name=PLAINTEXT
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL:SASL_SSL,MUTUAL:SSL,ELSEWHERE:SSL
 listener.name.sasl.sasl.enabled.mechanisms=SCRAM-SHA-512,PLAIN
 listener.name.sasl.scram-sha-512.sasl.jaas.config={scram} required;
