@@ -17,6 +17,7 @@ from cqrs_cli.core.erasure import ERASE, Erase
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.errors import ConfigurationError, UsageError
+from cqrs_cli.storage.private import opener
 
 #: The file of erasures, in a project's folder.
 ERASURES = "erasures.ndjson"
@@ -124,7 +125,7 @@ class ErasureFile:
 
     def _append(self, line: bytes) -> None:
         try:
-            with self.path.open("ab") as file:
+            with open(self.path, "ab", opener=opener) as file:  # an id may name a person
                 file.write(line)
                 file.flush()
                 os.fsync(file.fileno())

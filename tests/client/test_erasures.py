@@ -1,6 +1,7 @@
 """The file of erasures: how it is written, and how it is read after a backup was restored."""
 
 import json
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -39,6 +40,12 @@ def test_erasure_file_is_read_back(tmp_path: Path) -> None:
     assert second == {"aggregate": "customer", "id": "ü\n", "key": "BBBBBBBBBBB"}
     with erasure_file.path.open("rb") as lines:
         assert repeated_commands(lines) == [("c-1", {"key": "AAAAAAAAAAA"}), ("ü\n", {"key": "BBBBBBBBBBB"})]
+
+
+def test_erasure_file_is_private(tmp_path: Path) -> None:
+    """The id of an erased person may be a name or an address."""
+    file = ErasureFile(tmp_path / "erasures.ndjson").path
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ ERASURE = [
     Mutation(
         "an erasure file is overwritten instead of extended",
         "cqrs_cli/client/erasures.py",
-        (('self.path.open("ab")', 'self.path.open("wb")'),),
+        (('open(self.path, "ab", opener=opener)', 'open(self.path, "wb", opener=opener)'),),
         f"{_ERASURE_TESTS}::test_erasure_file_is_read_back",
     ),
     Mutation(
