@@ -4,6 +4,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
+from msgspec.structs import replace as replace_field
+
 from cqrs_cli import failpoints
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import BatchContext, Decisions, Payloads
@@ -81,6 +83,8 @@ class DecideLoop(Loop):
         return not self._is_draining and self.deferring.is_due()
 
     def process_batch(self, records: list[Record]) -> None:
+        if not self.remaining:
+            records = records + self._poll_arrived(self.session.limit - len(records))
         decided_count = self.decide_and_commit(records)
         timing, cache = self.session.timing, self.cache
         is_small = decided_count < self.session.batch_limit // 10
@@ -99,10 +103,18 @@ class DecideLoop(Loop):
         if self.remaining:
             return self.remaining[:limit]
         timeout = 0.2 if self._is_draining else self.deferring.seconds_until_due(0.2)
-        records = records_of(self.follower.poll(limit, timeout, self.next_batch_at))
-        self.log_end = next(iter(self.follower.ends.values()), self.log_end)
+        records = self._poll(limit, timeout, self.next_batch_at)
         if not records:
             self.position = max(self.position, self.log_end)
+        return records
+
+    def _poll_arrived(self, limit: int) -> list[Record]:
+        """Return the commands that arrived since the last poll: the batch may have waited for its turn."""
+        return self._poll(limit, 0) if limit > 0 else []
+
+    def _poll(self, limit: int, timeout: float, collect_at: float = 0.0) -> list[Record]:
+        records = records_of(self.follower.poll(limit, timeout, collect_at))
+        self.log_end = next(iter(self.follower.ends.values()), self.log_end)
         return records
 
     def decide_and_commit(self, records: list[Record]) -> int:
@@ -153,6 +165,8 @@ class DecideLoop(Loop):
                 end = records[decided - 1].offset + 1
                 claim = after_batch(session.own_claim, counts, decided, end)
                 transaction.set_position(end, claim.metadata())
+                commit_began_at = time.monotonic()
+            commit_us = int((time.monotonic() - commit_began_at) * 1_000_000)
         except TopicRecreatedError as error:
             name, number = session.partition
             raise ContradictionError(
@@ -165,7 +179,8 @@ class DecideLoop(Loop):
             size = sum(decisions.counts[status] for status in STATUSES)
             is_undecidable = decisions.counts["failed"] == size and not has_refused_time
             raise BatchTooLarge(records[0].offset, size, str(error), is_late, is_undecidable) from error
-        session.own_claim, session.counts = claim, claim.counts
+        session.own_claim = claim
+        session.counts = replace_field(counts, commit_us=counts.commit_us + commit_us)
         self.cache.stage(decisions, end, *transaction.written)
         return decided
 

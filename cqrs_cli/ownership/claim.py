@@ -34,6 +34,8 @@ class Counts(Struct, frozen=True, gc=False, omit_defaults=True):
     events: int = 0
     first: int = 0  # the time at which the first batch began, ms
     last: int = 0  # the time of the last commit, ms
+    transactions: int = 0  # committed transactions with decisions
+    commit_us: int = 0  # microseconds that these commits took, except for the last commit
 
     @property
     def commands(self) -> int:
@@ -44,7 +46,13 @@ class Counts(Struct, frozen=True, gc=False, omit_defaults=True):
         `now` (ms).
         """
         sums = {name: getattr(self, name) + count for name, count in batch_counts.items()}
-        return Counts(**sums, first=self.first or batch_began, last=now)
+        return Counts(
+            **sums,
+            first=self.first or batch_began,
+            last=now,
+            transactions=self.transactions + 1,
+            commit_us=self.commit_us,
+        )
 
 
 class Accepted(Struct, frozen=True, rename={"offset": "at"}):

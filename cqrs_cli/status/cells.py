@@ -109,6 +109,11 @@ def decisions_by_status(status: PartitionStatus) -> dict[str, int]:
     return {} if status.counts is None else {name: getattr(status.counts, name) for name in STATUSES}
 
 
+def commit_seconds(status: PartitionStatus) -> float | None:
+    """Return the seconds that the commits of the owner's run took."""
+    return None if status.counts is None else status.counts.commit_us / 1_000_000
+
+
 def per_second(status: PartitionStatus) -> float:
     """Return the decisions per second for JSON: 0 if the rate is unknown."""
     return 0.0 if status.rates is None else round(status.rates.done, 1)
@@ -122,8 +127,11 @@ def owner_json(status: PartitionStatus) -> Any:
     document: dict[str, Any] = {"run": owner.run, "since": rfc3339(owner.since), "stopped": owner.stopped}
     document["silent_seconds"] = owner.silent_seconds
     if counts is not None:
-        document |= {name: getattr(counts, name) for name in ("commands", *STATUSES, "events")}
+        document |= {
+            name: getattr(counts, name) for name in ("commands", *STATUSES, "events", "transactions")
+        }
         document["last"] = rfc3339(counts.last) if counts.last else None
+        document["commit_ms"] = round(counts.commit_us / 1000 / (counts.transactions or 1), 1)
         document["per_second"] = per_second(status)
     return document
 

@@ -77,6 +77,9 @@ _LAG = Metric("lag_{unit}", "{Unit} that wait to be {passive}; an upper bound, a
 _OWNED = Metric("partition_owned", "1 if the run has claimed the partition.", _CLAIMED)
 _COMMANDS = Metric("commands", "Commands decided.", _AGGREGATES, counter=True, label="status")
 _EVENTS = Metric("events", "Events written.", _AGGREGATES, counter=True)
+_COMMIT_SECONDS = Metric(
+    "commit_seconds", "Seconds that the commits of transactions took.", _AGGREGATES, counter=True
+)
 
 # fmt: off
 #: The columns, in the order of tables and documents.
@@ -96,6 +99,12 @@ COLUMNS: tuple[StatusColumn, ...] = (
     StatusColumn("oldest", None, "oldest", time_text, kinds=_AGGREGATES, view=_TOP, total=largest, sort_key="o",
                  hide_rank=1),
     StatusColumn("latency", None, "latency", time_text, kinds=_AGGREGATES, view=_TOP, total=largest, hide_rank=4),
+    StatusColumn("transactions", rate_getter("transactions"), "tx/s", rate_text, kinds=_AGGREGATES, view=_TOP,
+                 total=sum_known, sort_key="t", hide_rank=5),
+    StatusColumn("batch", rate_getter("batch"), "per tx", rate_text, kinds=_AGGREGATES, view=_TOP,
+                 total=largest, hide_rank=5),
+    StatusColumn("commit", rate_getter("commit_ms"), "commit", time_text, kinds=_AGGREGATES, view=_TOP,
+                 total=largest, hide_rank=5),
     StatusColumn(
         "owner", None, "owner", cells.owner_text, cells.owner_json, left_aligned=True, total=cells.common_owner
     ),
@@ -106,6 +115,8 @@ COLUMNS: tuple[StatusColumn, ...] = (
                  total=sum_known, hide_rank=4),
     StatusColumn("verdicts", cells.decisions_by_status, kinds=_AGGREGATES, view=_METRIC_ONLY, metric=_COMMANDS),
     StatusColumn("events", count_getter("events"), kinds=_AGGREGATES, view=_METRIC_ONLY, metric=_EVENTS),
+    StatusColumn("commit_seconds", cells.commit_seconds, kinds=_AGGREGATES, view=_METRIC_ONLY,
+                 metric=_COMMIT_SECONDS),
     StatusColumn("trial", kinds=_AGGREGATES),
     StatusColumn("deciding", cells.slow_command_json, kinds=_AGGREGATES),
     StatusColumn("stopped_at", kinds=(PROCESS,)),

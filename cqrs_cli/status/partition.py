@@ -62,12 +62,15 @@ class ShardStatus(NamedTuple):
 class Rates(NamedTuple):
     """Records per second between two polls: sent to the log, done, and rejected or failed (`refused`).
 
-    `sent` is None if only the owners were polled.
+    `sent` is None if only the owners were polled. An owner that committed nothing has no `batch` and no `commit_ms`.
     """
 
     sent: float | None
     done: float
     refused: float
+    transactions: float = 0.0
+    batch: float | None = None  # commands per transaction
+    commit_ms: float | None = None  # milliseconds per commit of a transaction
 
 
 @dataclass(frozen=True, slots=True)

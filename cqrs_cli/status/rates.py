@@ -55,17 +55,22 @@ def _rates(previous: PartitionStatus | None, current: PartitionStatus) -> Rates 
         return None
     seconds = current.at - previous.at
     is_same_run = _owner_run(previous) == _owner_run(current)
+    transactions, commit_us = 0, 0
     if current.kind is AGGREGATE:
         # A run counts from zero when it begins: counts of another run are not comparable.
         old, new = (previous.counts if is_same_run else None) or Counts(), current.counts or Counts()
         done = new.commands - old.commands
         refused = (new.rejected + new.failed) - (old.rejected + old.failed)
+        transactions, commit_us = new.transactions - old.transactions, new.commit_us - old.commit_us
     else:
         is_known = is_same_run and previous.position is not None and current.position is not None
         done, refused = (current.position or 0) - (previous.position or 0) if is_known else 0, 0
     sent = (current.end or 0) - (previous.end or 0)
     sent_rate, done_rate, refused_rate = (max(0, count) / seconds for count in (sent, done, refused))
-    return Rates(sent_rate, done_rate, refused_rate)
+    if transactions <= 0:
+        return Rates(sent_rate, done_rate, refused_rate)
+    batch, commit_ms = max(0, done) / transactions, max(0, commit_us) / transactions / 1000
+    return Rates(sent_rate, done_rate, refused_rate, transactions / seconds, batch, commit_ms)
 
 
 def _owner_run(status: PartitionStatus) -> str | None:

@@ -62,6 +62,24 @@ def batch_sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
+def test_commands_arriving_during_wait_join_batch(
+    single_bank: TopicHarness, monkeypatch: pytest.MonkeyPatch, batch_sizes: list[int]
+) -> None:
+    """A batch that waits for its turn grows. Here the first poll returns one command, and the second poll the rest."""
+    single_bank.send(*mixed_commands(20))
+    original = DecideLoop._poll
+
+    def poll_single_command_first(
+        loop: DecideLoop, limit: int, timeout: float, collect_at: float = 0.0
+    ) -> Any:
+        return original(loop, 1 if timeout else limit, timeout, collect_at)
+
+    monkeypatch.setattr(DecideLoop, "_poll", poll_single_command_first)
+    run_plan(single_bank.plan(timing=SHORT_TIMEOUTS))
+    assert batch_sizes == [20]
+    single_bank.check()
+
+
 @pytest.mark.covers("all-or-none")
 def test_overfull_batch_is_halved_until_fitting(
     single_bank: TopicHarness, monkeypatch: pytest.MonkeyPatch, batch_sizes: list[int]

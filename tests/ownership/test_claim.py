@@ -200,7 +200,7 @@ def test_largest_claim_fits_offset_commit() -> None:
     largest_number = 2**63
     loss, largest_counts, ids = (
         Accepted(largest_number, (largest_number, largest_number), largest_number),
-        Counts(*[largest_number] * 9),
+        Counts(*[largest_number] * 11),
         ("A" * 22, "A" * 22),
     )
     largest = Claim(
@@ -236,5 +236,5 @@ def test_claim_with_unknown_members_is_read() -> None:
 def test_counts_add_up_with_times() -> None:
     once = Counts().add_batch({"accepted": 2, "events": 3}, 100, 110)
     twice = once.add_batch({"accepted": 1, "failed": 1, "events": 1}, 120, 130)
-    assert twice == Counts(accepted=3, failed=1, events=4, first=100, last=130)
+    assert twice == Counts(accepted=3, failed=1, events=4, first=100, last=130, transactions=2)
     assert twice.commands == 4

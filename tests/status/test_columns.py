@@ -112,9 +112,10 @@ def test_owner_has_the_members_of_its_claim() -> None:
         "duplicate": 0,
         "failed": 0,
         "events": 0,
+        "transactions": 0,
     }
     claim = {"run": "a", "since": "1970-01-01T00:00:01.000Z", "stopped": False, "silent_seconds": None}
-    assert owner == {**claim, "commands": 10, **counts, "last": None, "per_second": 0.0}
+    assert owner == {**claim, "commands": 10, **counts, "last": None, "commit_ms": 0.0, "per_second": 0.0}
     assert partition_document(subscribed_partition())["owner"] == claim
     assert partition_document(projected_partition())["owner"] == "p"
 
@@ -122,7 +123,7 @@ def test_owner_has_the_members_of_its_claim() -> None:
 def test_metrics_are_named_by_kind() -> None:
     names = {family.name for family in metric_families(STATUSES)}
     assert names == {
-        *("cqrs_lag_commands", "cqrs_partition_owned", "cqrs_commands", "cqrs_events"),
+        *("cqrs_lag_commands", "cqrs_partition_owned", "cqrs_commands", "cqrs_events", "cqrs_commit_seconds"),
         *("cqrs_process_position", "cqrs_process_lag_events", "cqrs_process_partition_owned"),
         *("cqrs_projection_position", "cqrs_projection_lag_events"),
     }

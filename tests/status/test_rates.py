@@ -22,11 +22,17 @@ def rates(before: PartitionStatus, after: PartitionStatus) -> Rates | None:
 
 def test_rates_compare_two_snapshots() -> None:
     counts = Counts(accepted=90, rejected=26, failed=4)
-    assert rates(IDLE, replace(IDLE, end=140, position=120, counts=counts)) == (20, 10, 5)
+    assert rates(IDLE, replace(IDLE, end=140, position=120, counts=counts)) == Rates(20, 10, 5)
+
+
+def test_rates_measure_transactions() -> None:
+    before = replace(IDLE, counts=Counts(accepted=80, transactions=10, commit_us=50_000))
+    after = replace(IDLE, counts=Counts(accepted=120, transactions=14, commit_us=70_000))
+    assert rates(before, after) == Rates(0, 20, 0, transactions=2, batch=10, commit_ms=5)
 
 
 def test_an_old_burst_is_not_a_rate() -> None:
-    assert rates(IDLE, IDLE) == (0, 0, 0)
+    assert rates(IDLE, IDLE) == Rates(0, 0, 0)
 
 
 def test_first_snapshot_has_no_rates() -> None:
@@ -41,15 +47,15 @@ def test_a_new_run_counts_from_zero() -> None:
 
 def test_shrinking_numbers_are_no_rates() -> None:
     """A topic was recreated, or an owner started its run again."""
-    assert rates(IDLE, replace(IDLE, end=3, position=1, counts=Counts(accepted=1))) == (0, 0, 0)
+    assert rates(IDLE, replace(IDLE, end=3, position=1, counts=Counts(accepted=1))) == Rates(0, 0, 0)
 
 
 def test_processes_are_measured_by_position() -> None:
     """Process managers have no counts, and two runs cannot be compared."""
     before, after = subscribed_partition(end=100, position=10), subscribed_partition(end=100, position=50)
-    assert rates(before, after) == (0, 20, 0)
-    assert rates(before, replace(after, owner=PartitionOwner("s"))) == (0, 0, 0)
-    assert rates(replace(before, position=None), after) == (0, 0, 0)
+    assert rates(before, after) == Rates(0, 20, 0)
+    assert rates(before, replace(after, owner=PartitionOwner("s"))) == Rates(0, 0, 0)
+    assert rates(replace(before, position=None), after) == Rates(0, 0, 0)
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,32 @@
-"""Batch admission of a process: while one partition decides a suspect alone, the other partitions decide nothing.
+"""Batch admission of a process: the order in which its partitions decide.
 
-If the process dies during that time, either the suspect killed it, or no command did.
+Batches take turns, because each transaction costs the broker and this process the same, small or large. With many
+partitions on busy cores, more transactions at once only make every transaction slower. Commands that arrive while their
+partition waits for its turn are decided in the same transaction. Measured with 32 partitions at 1,000 commands/s on two
+cores of which another process used one: median latency 39 to 56 ms instead of 69 to 108 ms.
+
+While one partition decides a suspect alone, the other partitions decide nothing. If the process dies during that time,
+either the suspect killed it, or no command did.
 """
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+#: The number of batches that have a turn at the same time: one is decided while another is committed.
+MAX_TURNS = 2
+
+#: Seconds after which a batch is admitted without a turn. A batch with a turn may wait for a broker, or take long to
+#: decide; this must not delay the other partitions further.
+TURN_TIMEOUT = 0.05
+
 
 class BatchAdmission:
-    """Admits many batches at once, or a single suspect. A waiting suspect has priority over batches."""
+    """Admits batches in turn, or a single suspect. A waiting suspect has priority over batches."""
 
-    def __init__(self) -> None:
+    def __init__(self, turn_timeout: float = TURN_TIMEOUT) -> None:
+        self._turn_timeout = turn_timeout
+        self._turns = threading.Semaphore(MAX_TURNS)
         self._changed = threading.Condition()
         self._batches = 0  # number of admitted batches
         self._waiting_suspects = 0  # number of waiting suspects
@@ -19,16 +34,21 @@ class BatchAdmission:
 
     @contextmanager
     def admit_batch(self) -> Iterator[None]:
-        """Decide a batch inside the block."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._has_suspect and not self._waiting_suspects)
-            self._batches += 1
+        """Decide a batch inside the block. Waits for a turn, at most for the turn timeout."""
+        has_turn = self._turns.acquire(timeout=self._turn_timeout)
         try:
-            yield
-        finally:
             with self._changed:
-                self._batches -= 1
-                self._changed.notify_all()
+                self._changed.wait_for(lambda: not self._has_suspect and not self._waiting_suspects)
+                self._batches += 1
+            try:
+                yield
+            finally:
+                with self._changed:
+                    self._batches -= 1
+                    self._changed.notify_all()
+        finally:
+            if has_turn:
+                self._turns.release()
 
     @contextmanager
     def admit_suspect(self) -> Iterator[None]:

@@ -12,7 +12,7 @@ from cqrs_cli.status.rates import StatusSnapshot
 from tests.support.statuses import decided_partition, status_snapshot, subscribed_partition
 
 BUSY_PARTITION = decided_partition(
-    3, end=10, position=4, lag=6, oldest=2000, latency=12, rates=Rates(0, 1000, 0)
+    3, end=10, position=4, lag=6, oldest=2000, latency=12, rates=Rates(0, 1000, 0, 250, 4, 3)
 )
 SNAPSHOT = status_snapshot(
     *(
@@ -35,9 +35,10 @@ def drawn_lines(
 def test_a_row_has_its_numbers() -> None:
     lines = drawn_lines(SNAPSHOT)
     (line,) = (line.split() for line in lines if line.startswith("bank 3"))
-    assert line == ["bank", "3", "0", "1,000", "0", "6", "2.0", "s", "12", "ms", "a"]
+    transactions = ["250", "4.0", "3", "ms"]
+    assert line == ["bank", "3", "0", "1,000", "0", "6", "2.0", "s", "12", "ms", *transactions, "a"]
     (total,) = (line.split() for line in lines if line.startswith("total"))
-    assert total == ["total", "0", "1,000", "0", "6", "2.0", "s", "12", "ms", "a"]
+    assert total == ["total", "0", "1,000", "0", "6", "2.0", "s", "12", "ms", *transactions, "a"]
     assert "rejected or failed in the last minute: bank EMPTY 1,200" in "".join(lines)
 
 
@@ -91,7 +92,7 @@ def test_narrow_screens_omit_columns(width: int) -> None:
 
 def test_wide_screens_show_every_column() -> None:
     header = next(
-        line for line in drawn_lines(status_snapshot(*WIDE_ROWS), width=120) if line.startswith("partition")
+        line for line in drawn_lines(status_snapshot(*WIDE_ROWS), width=140) if line.startswith("partition")
     )
     assert header.split() == [
         "partition",
@@ -101,5 +102,9 @@ def test_wide_screens_show_every_column() -> None:
         "lag",
         "oldest",
         "latency",
+        "tx/s",
+        "per",
+        "tx",
+        "commit",
         "owner",
     ]

@@ -1,15 +1,44 @@
-"""Batch admission in a process: a suspect is decided alone."""
+"""Batch admission in a process: batches take turns, and a suspect is decided alone."""
 
 import threading
+import time
 from contextlib import ExitStack
 
-from cqrs_cli.ownership.trials.batch_admission import BatchAdmission
+from cqrs_cli.ownership.trials.batch_admission import MAX_TURNS, BatchAdmission
 from tests.support.waiting import eventually
 
 
 def test_batches_are_admitted_together() -> None:
     admission = BatchAdmission()
     with admission.admit_batch(), admission.admit_batch():
+        pass
+
+
+def test_batches_take_turns() -> None:
+    admission, admitted, admitted_counts = BatchAdmission(turn_timeout=60.0), list[int](), list[int]()
+
+    def decide_batches(number: int) -> None:
+        for _ in range(200):
+            with admission.admit_batch():
+                admitted.append(number)
+                time.sleep(0)  # lets another thread run
+                admitted_counts.append(len(admitted))
+                admitted.remove(number)
+
+    workers = [threading.Thread(target=decide_batches, args=(number,)) for number in range(6)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert max(admitted_counts) == MAX_TURNS
+
+
+def test_slow_batch_delays_others_until_timeout() -> None:
+    admission = BatchAdmission(turn_timeout=0.01)
+    with ExitStack() as slow_batches:
+        for _ in range(5):
+            slow_batches.enter_context(admission.admit_batch())
+    with admission.admit_suspect():  # every batch has ended
         pass
 
 

@@ -1,5 +1,6 @@
 """Races on a real broker: another process acts between two steps of an owner."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -27,6 +28,11 @@ from tests.support.repartitioning import repartition_topics
 pytestmark = pytest.mark.kafka
 
 
+def replace_bounds(monkeypatch: pytest.MonkeyPatch, bounds: Callable[..., tuple[int, int]]) -> None:
+    """Let owners read the bounds of logs with `bounds`."""
+    monkeypatch.setattr(OwnerSession, "bounds", bounds)
+
+
 @pytest.mark.covers("one-owner")
 def test_a_fence_without_claim_is_harmless(counters: TopicHarness) -> None:
     counters.send(*increment_commands(5))
@@ -49,7 +55,7 @@ def test_a_contradiction_during_takeover_is_takeover(
             run_plan(counters.plan(machine="other"))
         return ends
 
-    monkeypatch.setattr(OwnerSession, "bounds", bounds_after_takeover)
+    replace_bounds(monkeypatch, bounds_after_takeover)
     assert isinstance(run_plan_for_error(plan), TakenOverError)
     counters.check("other")
 
@@ -66,7 +72,7 @@ def test_briefly_short_log_contradicts_nothing(
         start, end = bounds(session, kind)
         return start, start if kind == "outcomes" and next(stale_reads, False) else end
 
-    monkeypatch.setattr(OwnerSession, "bounds", stale_bounds)
+    replace_bounds(monkeypatch, stale_bounds)
     run_plan(counters.plan(timing=Timing(inconsistency_timeout=60.0)))
     assert next(stale_reads, None) is None
     counters.check()
@@ -99,7 +105,7 @@ def test_brokers_that_lag_cause_no_second_decision(
         return offsets._replace(offset=5) if next(stale_commits, False) else offsets
 
     stale_commits = iter([True])
-    monkeypatch.setattr(OwnerSession, "bounds", stale_bounds)
+    replace_bounds(monkeypatch, stale_bounds)
     monkeypatch.setattr(OwnerSession, "read_commit", stale_commit)
     error = run_plan_for_error(counters.plan(machine="other"))
     assert isinstance(error, ContradictionError) and "offset 5 is committed but 9 is decided" in error.message
