@@ -1,14 +1,32 @@
 """The keys of a partition during repartitionings: the partition count that applied at each offset."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import Literal, NamedTuple
 
 from cqrs_cli.keyspace.lineage import PartitionLineage
 from cqrs_cli.keyspace.records import Split
 
+#: The upper bound of offsets.
+LIMIT = 2**63
+
 #: The logs in which a split has an offset, besides the commands.
 SplitLog = Literal["events", "outcomes"]
+
+
+class KeyStage(NamedTuple):
+    """The commands of a partition that were decided with one partition count: start ≤ offset < end.
+
+    `targets`: the partitions that got keys at `end`. The functions from a key to its partition, and to the target
+    partition that had it, are None without a repartitioning.
+    """
+
+    start: int = 0
+    end: int = LIMIT
+    targets: range = range(0)
+    partition_of: Callable[[bytes], int] | None = None
+    forward_target_of: Callable[[bytes], int | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +53,23 @@ class KeyHistory:
     def effective_count(self) -> int:
         """The partition count by which its owner assigns keys now."""
         return self.lineage.effective_count(self.partition)
+
+    def stages(self) -> Iterator[KeyStage]:
+        """Yield the stages of the partition's commands, in order."""
+        start = 0
+        for split in self.splits:
+            yield self._stage(start, split.commands, split.target_partitions)
+            start = split.commands
+        yield self._stage(start, LIMIT, range(0))
+
+    def _stage(self, start: int, end: int, targets: range) -> KeyStage:
+        return KeyStage(
+            start,
+            end,
+            targets,
+            partial(self.partition_at_command, command_offset=start),
+            partial(self.forward_target, command_offset=start),
+        )
 
     def partition_at_command(self, key: bytes, command_offset: int) -> int:
         """Return the partition of a key when a command was decided."""

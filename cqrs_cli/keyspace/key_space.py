@@ -17,7 +17,7 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import KeyHome, Partitioner, partition_for, target_partition
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keyspace.count_errors import unknown_count_error
-from cqrs_cli.keyspace.key_history import KeyHistory
+from cqrs_cli.keyspace.key_history import KeyHistory, KeyStage
 from cqrs_cli.keyspace.lineage import PartitionLineage, Segment, Stage
 from cqrs_cli.keyspace.lineage_log import HIDDEN_RECORD_TIMEOUT, read_lineage, visible_lineage
 from cqrs_cli.keyspace.records import Split, targets_of
@@ -120,6 +120,11 @@ class KeySpace:
         if not self.was_repartitioned:
             return None
         return KeyHistory(self.lineage, partition, partial(target_partition, self.partitioner))
+
+    def key_stages(self, partition: int) -> Iterator[KeyStage]:
+        """Yield the stages of a partition's commands, one for each partition count that applied to them."""
+        history = self.history_of(partition)
+        return iter([KeyStage()]) if history is None else history.stages()
 
     def segments(self, partition: int) -> tuple[Segment, ...]:
         """Return the parts of the logs that hold all records of the partition's keys, in order."""

@@ -5,7 +5,9 @@ second store also holds command ids, as an owner's shard does. Deciding uses the
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_rules
 from itertools import islice
 
 from msgspec.structs import replace
@@ -40,6 +42,7 @@ from cqrs_cli.scans.verify.pairs import merge_aggregates
 from cqrs_cli.scans.whatif.deferred_before import deferred_changes
 from cqrs_cli.scans.whatif.payloads import HistoricPayloads
 from cqrs_cli.scans.whatif.personal import HistoricKeys, ScratchKey
+from cqrs_cli.scans.whatif.stores import open_stores
 from cqrs_cli.state.lmdb_store import LmdbStore
 
 #: Commands, events or outcomes per batch.
@@ -144,7 +147,21 @@ class Simulation:
         """The partition to store with a decision; None if the stores belong to one partition."""
         return self.rules.partition if self.is_family else None
 
-    def inherit_deferrals(self, parent: int) -> None:
+    def target(self, partition: int, stack: ExitStack) -> "Simulation":
+        """Return the simulation of a target partition, with copies of the stores: it starts from the states and ids,
+        and with the clock. The copies are closed by `stack`.
+        """
+        stores = open_stores(stack, self.rules.dedup_window, (self.logged_store, self.simulated_store))
+        rules = replace_rules(self.rules, partition=partition)
+        codes = self.current_code, self.other_code
+        child = Simulation(
+            rules, *codes, *stores, self.codec, self.batch, is_family=True, scratch_key=self.scratch_key
+        )
+        child._inherit_deferrals(self.rules.partition)
+        child.keys.active_keys.update(self.keys.active_keys)
+        return child
+
+    def _inherit_deferrals(self, parent: int) -> None:
         """Mark the deferred commands as inherited from the parent, of whose stores this simulation has copies."""
         with self._simulated.reading():
             own_entries = [entry for entry in deferred_entries(self._simulated) if entry.partition is None]

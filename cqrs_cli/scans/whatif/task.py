@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
+from typing import NamedTuple
 
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Record
@@ -27,8 +28,8 @@ from cqrs_cli.proof.whatif.decided import (
 from cqrs_cli.proof.whatif.difference import DifferenceKind, HistoryDifference
 from cqrs_cli.registry import load, load_from
 from cqrs_cli.scans.log_progress import LogProgress
-from cqrs_cli.scans.whatif.descendants import Member, deciding_stages, open_stores, target_members
 from cqrs_cli.scans.whatif.simulation import Simulation, SimulationCounts
+from cqrs_cli.scans.whatif.stores import open_stores
 from cqrs_cli.telemetry.datagrams import Address
 
 #: The number of examples per label.
@@ -95,6 +96,14 @@ def simulate(plan: WhatifPlan, result: WhatifResult) -> Iterator[HistoryDifferen
             yield difference
 
 
+class Member(NamedTuple):
+    """A partition to decide again. `is_whole`: start at its first command, ignoring `since`."""
+
+    partition: int
+    simulation: Simulation
+    is_whole: bool = False
+
+
 def _differences(
     plan: WhatifPlan, log: PartitionLog, result: WhatifResult, log_progress: LogProgress, stack: ExitStack
 ) -> Iterator[HistoryDifference]:
@@ -122,7 +131,9 @@ def _member_differences(
     pending_members: list[Member],
     stack: ExitStack,
 ) -> Iterator[HistoryDifference]:
-    """Yield the differences of one partition. At a split, add its children to `pending_members`."""
+    """Yield the differences of one partition. It is decided again in stages, one for each partition count that applied.
+    At the end of a stage, add its children to `pending_members`.
+    """
 
     def records(kind: Kind, start: int, end: int) -> Iterator[Record]:
         read = log.events(start, end) if kind == "events" else log.read(kind, start, end)
@@ -137,15 +148,23 @@ def _member_differences(
     log_progress.extend(sum(after - before for before, after in (decided, event_bounds, (start, end))))
     events = Lookahead(decoded_events(records("events", *event_bounds)))
     simulation = member.simulation
-    for stage in deciding_stages(plan.key_space.history_of(log.partition), simulation.rules):
-        simulation.rules = stage.rules
+    for stage in plan.key_space.key_stages(log.partition):
+        if stage.partition_of is not None:
+            simulation.rules = replace(
+                simulation.rules,
+                partition_of=stage.partition_of,
+                forward_target_of=stage.forward_target_of,
+            )
         simulation.fold_before(events.take_before(min(start, stage.end)))
         simulation.restore_decisions_before(outcomes.take_before(min(start, stage.end)))
         stage_start, stage_end = max(start, stage.start), min(end, stage.end)
         commands = records("commands", stage_start, stage_end) if stage_start < stage_end else iter(())
         yield from simulation.decide(join_history(commands, outcomes, events))
         if stage.targets and (cut is None or cut >= stage.end):
-            pending_members += target_members(stage.targets, simulation, start < stage.end, stack)
+            pending_members += [
+                Member(target, simulation.target(target, stack), start < stage.end)
+                for target in stage.targets
+            ]
         elif stage.targets:
             break  # the split is after `until`
     yield from simulation.state_differences()

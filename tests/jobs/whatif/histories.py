@@ -16,8 +16,8 @@ from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.whatif.decided import Lookahead, decoded_events, decoded_outcomes, join_history
 from cqrs_cli.proof.whatif.difference import HistoryDifference
-from cqrs_cli.scans.whatif.descendants import open_stores
 from cqrs_cli.scans.whatif.simulation import BATCH, Simulation
+from cqrs_cli.scans.whatif.stores import open_stores
 from tests.core.deferral.world import World
 from tests.proof import history as tally
 from tests.proof.deferral_histories import log_records

@@ -11,8 +11,8 @@ import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.proof.whatif.decided import Lookahead, decoded_events, decoded_outcomes, join_history
 from cqrs_cli.proof.whatif.difference import HistoryDifference
-from cqrs_cli.scans.whatif.descendants import open_stores
 from cqrs_cli.scans.whatif.simulation import Simulation
+from cqrs_cli.scans.whatif.stores import open_stores
 from tests.jobs.whatif.histories import RULES, Logs, simulate_history
 from tests.proof.deferred.encrypted_command import DeferredHistory, deferred_command
 from tests.proof.encrypted_histories import (
