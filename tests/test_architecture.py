@@ -143,6 +143,19 @@ def test_readers_cannot_fetch_payloads() -> None:
     assert with_connection == set()
 
 
+def test_few_files_know_personal_data() -> None:
+    """Other files ask the codec, or the personal schema of the aggregate."""
+    rooms = (PACKAGE / "core" / "personal", PACKAGE / "keys", PACKAGE / "codec")
+    own_commands = {PACKAGE / "cli" / "commands" / "keys.py", PACKAGE / "cli" / "render" / "keys.py"}
+    others = [path for path in PACKAGE.rglob("*.py") if not any(map(path.is_relative_to, rooms))]
+    knowing = {
+        path
+        for path in others
+        if any(name.startswith(("cqrs_cli.core.personal", "cqrs_cli.keys.")) for name in imported_names(path))
+    }
+    assert len(knowing - own_commands) <= 15
+
+
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for path in PACKAGE.rglob("*.py")

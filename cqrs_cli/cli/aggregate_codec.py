@@ -12,11 +12,10 @@ if TYPE_CHECKING:
 def aggregate_codec(cli: Cli, aggregate: str) -> "RecordCodec":
     """Return the decrypting codec of an aggregate. Without the aggregate's code, events stay encrypted."""
     from cqrs_cli.client.codecs import decrypting_codec
-    from cqrs_cli.codec.encrypted_events import personal_members
 
     connection = cli.connection()
     try:
-        members = personal_members(cli.aggregate(aggregate))
+        loaded = cli.aggregate(aggregate)
     except ConfigurationError:  # records can be shown without the code
         return connection.payload_codec()
-    return decrypting_codec(connection, cli.topics(aggregate), members)
+    return decrypting_codec(connection, cli.topics(aggregate), loaded)

@@ -1,8 +1,9 @@
-"""Codecs of readers with the code of an aggregate: they decrypt or redact the personal fields of its events."""
+"""Codecs of readers that decrypt or redact the personal fields of events."""
 
-from cqrs_cli.codec.encrypted_events import PersonalMembers
+from cqrs_cli.codec.encrypted_events import PersonalMembers, personal_members
 from cqrs_cli.codec.event_decryptor import DecryptorKeys, EventDecryptor, EventRedactor
 from cqrs_cli.codec.record_codec import RecordCodec
+from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.keys_log import KafkaKeysLog
 from cqrs_cli.kafka.topics.topics import Topics
@@ -11,14 +12,28 @@ from cqrs_cli.kafka.topics.topics import Topics
 def decrypting_codec(
     connection: Connection,
     topics: Topics,
-    members: PersonalMembers | None,
+    aggregate: Aggregate,
     only: str | None = None,
     max_key_age: float | None = None,
 ) -> RecordCodec:
     """Return the codec that downloads payloads and decrypts personal fields; close it.
 
     Without a keyring it redacts the encrypted fields. It reads the data keys at the first encrypted field.
-    `members`: None for an aggregate without personal fields. `only` and `max_key_age`: see `EventDecryptor`.
+    `only` and `max_key_age`: see `EventDecryptor`.
+    """
+    return codec_of_members(connection, topics, personal_members(aggregate), only, max_key_age)
+
+
+def codec_of_members(
+    connection: Connection,
+    topics: Topics,
+    members: PersonalMembers | None,
+    only: str | None = None,
+    max_key_age: float | None = None,
+) -> RecordCodec:
+    """Return `decrypting_codec` for a reader without the aggregate's code.
+
+    `members`: the personal fields of its events; None for an aggregate without personal fields.
     """
     if members is None:
         return connection.payload_codec()
@@ -28,9 +43,7 @@ def decrypting_codec(
     return RecordCodec(connection.payloads, EventDecryptor(topics.events, members, keys, only, max_key_age))
 
 
-def redacting_codec(connection: Connection, members: PersonalMembers | None) -> RecordCodec:
-    """Return the codec that downloads payloads and redacts personal fields.
-
-    `members`: None for an aggregate without personal fields.
-    """
+def redacting_codec(connection: Connection, aggregate: Aggregate) -> RecordCodec:
+    """Return the codec that downloads payloads and redacts personal fields."""
+    members = personal_members(aggregate)
     return RecordCodec(connection.payloads, None if members is None else EventRedactor(members))

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from cqrs_cli import registry
 from cqrs_cli.client.erasures import require_personal
-from cqrs_cli.codec.encrypted_events import personal_members
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.reserved import ReservedCommand, reserved_command
@@ -54,13 +53,12 @@ class ProjectAggregates:
         from cqrs_cli.kafka.connection.connection import Connection
         from cqrs_cli.kafka.topics.topics import Topics
 
-        members = personal_members(aggregate)
         topics = Topics(aggregate.name, events.removesuffix(f"{aggregate.name}.events"))
-        if members is None or self._settings.keys() is None:  # nothing is read from Kafka
+        if not aggregate.has_personal_fields or self._settings.keys() is None:  # nothing is read from Kafka
             unconnected = Connection("", payloads=self.payloads)
-            return decrypting_codec(unconnected, topics, members)
+            return decrypting_codec(unconnected, topics, aggregate)
         connection = project_connection(self._settings)
-        return decrypting_codec(connection, topics, members, max_key_age=_MAX_KEY_AGE)
+        return decrypting_codec(connection, topics, aggregate, max_key_age=_MAX_KEY_AGE)
 
     def of_command(self, command: Command, name: str | None) -> tuple[Aggregate, str]:
         """Return the aggregate that decides the command, and the command's wire type. `name` selects an aggregate.

@@ -2,19 +2,20 @@
 
 from collections.abc import Mapping
 
-from cqrs_cli.codec.encrypted_events import PersonalMembers, decrypt_event, read_encrypted_event
+from cqrs_cli.codec.encrypted_events import decrypt_event, personal_members, read_encrypted_event
 from cqrs_cli.codec.record_codec import RecordCodec
+from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.personal.encryption import DataKey
 
 
 class SimulationKeys:
     """The keys in the log, and the keys that simulated commands create, which no topic contains.
 
-    `codec`: reads the keys in the log. `members`: None for an aggregate without personal fields.
+    `codec`: reads the keys in the log.
     """
 
-    def __init__(self, codec: RecordCodec, members: PersonalMembers | None) -> None:
-        self._codec, self._members = codec, members
+    def __init__(self, codec: RecordCodec, aggregate: Aggregate) -> None:
+        self._codec, self._members = codec, personal_members(aggregate)
         self._keys: dict[str, DataKey] = {}  # by id
 
     def key_of(self, partition: int, subject: str) -> DataKey | None:

@@ -40,7 +40,7 @@ def read_history(people: People, connection: Connection, subject: str = "ann") -
     """Return the events and the state, as `cqrs show --history` has them."""
     aggregate, topics = people.harness.aggregate, people.topics
     ranges = find_ranges(connection, topics, subject.encode(), "murmur2")
-    with closing(decrypting_codec(connection, topics, personal_members(aggregate), subject)) as codec:
+    with closing(decrypting_codec(connection, topics, aggregate, subject)) as codec:
         records = read_records(connection, subject.encode(), ranges, codec)
         return fold_history(aggregate, subject, records, lambda _history: True)
 
@@ -127,8 +127,8 @@ def test_missing_keys_topic_is_an_error(people: People, connection: Connection) 
 
 def open_tail(people: People, connection: Connection) -> PartitionTail:
     source = EventPartition("customer", people.topics.events, 0)
-    marks = personal_members(people.harness.aggregate)
-    return PartitionTail(connection, source, 0, print, decrypting_codec(connection, source.topics, marks))
+    codec = decrypting_codec(connection, source.topics, people.harness.aggregate)
+    return PartitionTail(connection, source, 0, print, codec)
 
 
 def poll_data(tail: PartitionTail, count: int) -> list[Any]:
@@ -232,12 +232,11 @@ def test_replayed_states_have_values_if_asked(people: People) -> None:
 
 def test_trace_decrypts_events(people: People) -> None:
     people.register_with_new_key("ann", FIRST_KEY)
-    marks = personal_members(people.harness.aggregate)
     for connection, expected_data in (
         (people.connection, ANNS_DATA),
         (people.connection_without_keyring, MASKED_DATA),
     ):
-        with closing(decrypting_codec(connection, people.topics, marks)) as codec:
+        with closing(decrypting_codec(connection, people.topics, people.harness.aggregate)) as codec:
             topics, codecs = {"customer": people.topics}, {"customer": codec}
             trace = trace_messages(connection, topics, "c-1", 0, print, codecs)
         assert [json.loads(message.data) for message in trace.messages] == [expected_data]

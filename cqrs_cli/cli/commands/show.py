@@ -43,7 +43,6 @@ def show(
     """
     from cqrs_cli.client import history as queries
     from cqrs_cli.client.codecs import decrypting_codec
-    from cqrs_cli.codec.encrypted_events import personal_members
 
     topics = cli.topics(aggregate)
     positions = read_positions("--at", at, topics.events)
@@ -55,7 +54,7 @@ def show(
     count = sum(key_range.end - key_range.start for key_range in ranges)
     with (
         cli.show_spinner(f"reading {count:,} events") if count > SPINNER_THRESHOLD else nullcontext(),
-        closing(decrypting_codec(connection, topics, personal_members(loaded), id)) as codec,
+        closing(decrypting_codec(connection, topics, loaded, id)) as codec,
     ):
         records = queries.read_records(connection, key, ranges, codec)
         first = list(islice(records, 1))

@@ -12,7 +12,6 @@ from confluent_kafka import KafkaException
 from cqrs_cli.client.codecs import decrypting_codec
 from cqrs_cli.client.envelope import ReadyCommand
 from cqrs_cli.client.queries.deferred import deferred_entries
-from cqrs_cli.codec.encrypted_events import personal_members
 from cqrs_cli.codec.simulation_keys import SimulationKeys
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import BatchContext, DecisionInterrupted
@@ -74,9 +73,8 @@ class Simulation:
         for command in commands:
             key = command.subject.encode()
             subjects.setdefault(key_space.target_of(key), set()).add(key)
-        members = personal_members(aggregate)
-        self._codec = decrypting_codec(connection, topics, members)
-        self._keys = SimulationKeys(self._codec, members)
+        self._codec = decrypting_codec(connection, topics, aggregate)
+        self._keys = SimulationKeys(self._codec, aggregate)
         self._batches: dict[int, Batch] = {}
         self._next_offsets: dict[int, int] = {}
         for partition, keys in subjects.items():

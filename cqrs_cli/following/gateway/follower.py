@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 
 from cqrs_cli.client.codecs import decrypting_codec, redacting_codec
-from cqrs_cli.codec.encrypted_events import personal_members
 from cqrs_cli.codec.record_codec import RecordCodec
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
@@ -73,12 +72,9 @@ class AggregateFollower:
         self.connection, self.aggregate, self.partitioner = connection, aggregate, partitioner
         self.topics = topic_info.topics
         self._topic_info, self._folder, self._report = topic_info, folder, report
-        self.personal_members = personal_members(aggregate)
-        self.redacting_codec = redacting_codec(connection, self.personal_members)
+        self.redacting_codec = redacting_codec(connection, aggregate)
         # Each page of a stream reads the keys again, because each stream has its own position.
-        self.decrypting_codec = decrypting_codec(
-            connection, self.topics, self.personal_members, max_key_age=0
-        )
+        self.decrypting_codec = decrypting_codec(connection, self.topics, aggregate, max_key_age=0)
         first_count = topic_info.partitions  # remains valid without a partition history
         self.key_space = FollowedKeySpace(
             key_space_at_events(connection, self.topics, partitioner, first_count, self.log)
@@ -105,7 +101,7 @@ class AggregateFollower:
 
     def open_codec(self, only: str) -> RecordCodec:
         """Return a codec that decrypts the personal values of the aggregate `only`; close it after use."""
-        return decrypting_codec(self.connection, self.topics, self.personal_members, only)
+        return decrypting_codec(self.connection, self.topics, self.aggregate, only)
 
     def log(self, partition: int) -> PartitionLog:
         """Return the logs of one partition."""

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from cqrs_cli import failpoints
 from cqrs_cli.client.codecs import decrypting_codec
-from cqrs_cli.codec.encrypted_events import personal_members
 from cqrs_cli.core.aggregate.errors import is_interrupt
 from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.record import Record
@@ -69,7 +68,7 @@ class ReactLoop(Loop):
         session, source = self.session, self.session.subscription.source
         connection = session.plan.connection
         report = self.context.report
-        session.codec = decrypting_codec(connection, source.topics, personal_members(self.aggregate))
+        session.codec = decrypting_codec(connection, source.topics, self.aggregate)
         self.tail = PartitionTail(connection, source, self.position, report, session.codec, session.consumer)
 
     def poll(self) -> list[Record]:

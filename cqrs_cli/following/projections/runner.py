@@ -4,7 +4,6 @@ import threading
 from collections.abc import Callable, Iterable
 
 from cqrs_cli.client.codecs import decrypting_codec
-from cqrs_cli.codec.encrypted_events import personal_members
 from cqrs_cli.following.projections.database import open_database
 from cqrs_cli.following.projections.load import LoadedProjection
 from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult
@@ -40,8 +39,7 @@ def project_partitions(
         opened_sources.add(source)
         check_position_in_log(plan.connection, plan.name, source, position.next_offset)
         check_last_event(plan.connection, plan.name, source, position)
-        members = personal_members(loaded.aggregates[source.aggregate])
-        codec = decrypting_codec(plan.connection, source.topics, members)
+        codec = decrypting_codec(plan.connection, source.topics, loaded.aggregates[source.aggregate])
         waits_forever = plan.timeout is None
         return PartitionTail(
             plan.connection,

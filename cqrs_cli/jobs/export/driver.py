@@ -12,7 +12,6 @@ from confluent_kafka import KafkaException
 
 from cqrs_cli.client.codecs import decrypting_codec, redacting_codec
 from cqrs_cli.client.history import find_events
-from cqrs_cli.codec.encrypted_events import personal_members
 from cqrs_cli.codec.record_codec import RecordCodec
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.errors import CqrsError
@@ -128,7 +127,7 @@ def exported_rows(plan: ExportPlan, partition: int, format: FileFormat) -> "Iter
 
 def _open_codec(plan: ExportPlan, aggregate: Aggregate) -> RecordCodec:
     """Return the codec that decrypts the events' personal fields, or redacts them."""
-    connection, members = plan.connection, personal_members(aggregate)
+    connection = plan.connection
     if plan.personal:
-        return decrypting_codec(connection, plan.topics, members)
-    return redacting_codec(connection, members)
+        return decrypting_codec(connection, plan.topics, aggregate)
+    return redacting_codec(connection, aggregate)

@@ -9,7 +9,6 @@ from typing import Any
 from confluent_kafka import Message
 
 from cqrs_cli.client.codecs import decrypting_codec
-from cqrs_cli.codec.encrypted_events import personal_members
 from cqrs_cli.codec.record_codec import RecordCodec
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.errors import CqrsError
@@ -137,7 +136,7 @@ def _open_codec(plan: ReplayPlan, aggregate: Aggregate) -> RecordCodec:
     """
     if not plan.personal:
         return plan.connection.payload_codec()
-    return decrypting_codec(plan.connection, plan.topics, personal_members(aggregate))
+    return decrypting_codec(plan.connection, plan.topics, aggregate)
 
 
 def _position_of(segment: int, messages: Sequence[Any]) -> Callable[[int], int]:

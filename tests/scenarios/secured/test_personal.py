@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from cqrs_cli.client.codecs import decrypting_codec
-from cqrs_cli.codec.encrypted_events import personal_members
 from cqrs_cli.doctor.keys import count_kek_usage
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
@@ -32,8 +31,7 @@ def key_topic_acls(user: User) -> list[RequiredAcl]:
 
 def decoded_events(shop: TopicHarness, connection: Connection) -> str:
     """Return the events as a reader sees them, decrypted."""
-    annotations = personal_members(shop.aggregate)
-    with closing(decrypting_codec(connection, shop.topics, annotations)) as codec:
+    with closing(decrypting_codec(connection, shop.topics, shop.aggregate)) as codec:
         decoded, _ = codec.decode(shop.topics.events, 0, shop.records("events"))
         return str([event.value for event in decoded])
 
