@@ -68,9 +68,11 @@ class DecideLoop(Loop):
         self.log_end = position  # the log's end, as last seen by the consumer
 
     def start_polling(self) -> None:
-        self.follower = self.session.log.follow(self.session.consumer, "commands", self.position)
         while self.target is not None and self._is_due() and not self.stopping():
             self.target = max(self.target, self.deferring.resubmit(self.position))
+        # An assignment waits for the consumer's first fetch, which takes half a second in an idle log.
+        if self.is_running():
+            self.follower = self.session.log.follow(self.session.consumer, "commands", self.position)
 
     def run_due_work(self) -> None:
         """Resubmit due deferred commands, and let deleted keys be compacted."""

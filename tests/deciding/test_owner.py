@@ -6,11 +6,12 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from cqrs_cli import failpoints
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.stored import StoredState
+from cqrs_cli.deciding.loop import DecideLoop
 from cqrs_cli.deciding.owner import DecidingOwner
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
@@ -45,6 +46,20 @@ def test_second_run_decides_only_new_commands(bank: TopicHarness) -> None:
     bank.send(*commands[200:])
     run_plan(bank.plan())
     bank.check()
+
+
+def test_reached_target_needs_no_assignment(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A parent without commands to drain splits at once: an assignment would wait for the consumer's first fetch."""
+    counters.send(*increment_commands(3))
+    run_plan(counters.plan())
+    assignments: list[list[TopicPartition]] = []
+
+    def record_assignment(loop: DecideLoop) -> None:
+        assignments.append(loop.session.consumer.assignment())
+
+    monkeypatch.setattr(DecideLoop, "run_idle_work", record_assignment)
+    run_plan(counters.plan())
+    assert assignments == [[]]
 
 
 def test_a_continuous_run_decides_new_commands(counters: TopicHarness) -> None:
