@@ -81,6 +81,16 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def tree_cpu_seconds(pid: int) -> float:
+    """Return the CPU seconds of a process and of all its living descendants; 0 if it is gone."""
+    try:
+        seconds = cpu_seconds(pid)
+        lists = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    except OSError:
+        return 0.0
+    return seconds + sum(tree_cpu_seconds(int(child)) for text in lists for child in text.split())
+
+
 def peak_worker_memory(process: "subprocess.Popen[bytes]") -> int:
     """Return the largest RssAnon of any Python worker below a process, until the process ends."""
     peak = 0

@@ -1,4 +1,8 @@
-"""Latency at a given rate: from a sent command to its outcome (read_committed), as a client measures it."""
+"""Latency at a given rate: from a sent command to its outcome (read_committed), as a client measures it.
+
+Each row also has the cores that the broker and the owners use on average. With a peer, the last rows compare `cqrs`
+with it: a ratio below 1 means that `cqrs` is faster, or uses less processor time.
+"""
 
 import argparse
 import statistics
@@ -8,11 +12,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import confluent_kafka
 
 from benchmarks import peer
-from benchmarks.environment import Environment, command, command_bytes, new_environment, new_id, open_accounts
+from benchmarks.environment import (
+    Environment,
+    command,
+    command_bytes,
+    new_environment,
+    new_id,
+    open_accounts,
+    tree_cpu_seconds,
+)
 from benchmarks.report import report
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.kafka import clients
@@ -39,27 +52,49 @@ def main() -> None:
         help="seconds at 1,000/s before the first run: JVMs are slow at first",
     )
     options.add_argument("--peer", type=Path, help="folder of the Kafka Streams peer (kstreams/run.sh in it)")
-    options.add_argument("--commit-ms", type=int, default=20, help="the peer's commit interval")
+    options.add_argument(
+        "--commit-ms", type=int, default=peer.LOW_LATENCY_COMMIT_MS, help="the peer's commit interval"
+    )
     arguments = options.parse_args()
     rows = []
     with new_environment() as environment:
         topics = environment.topics("bank_account", arguments.partitions)
         open_accounts(environment, topics, ACCOUNTS)
-        with running_decider(environment, topics, arguments.partitions):
+        with running_decider(environment, topics, arguments.partitions) as run:
             warm_up(environment, topics, arguments)
-            cqrs_latencies = [
-                _measure(environment, topics, arguments, f"cqrs at {arguments.rate}/s")
-                for _ in range(arguments.runs)
-            ]
-        rows += cqrs_latencies
+            rows += _measure_runs(environment, topics, arguments, f"cqrs at {arguments.rate}/s", run.pid)
         for dedup in peer.DEDUP if arguments.peer else ():
             peer_topics = environment.topics("bank_account", arguments.partitions, f"peer-{dedup}.")
             open_accounts(environment, peer_topics, ACCOUNTS)
-            with running_peer(environment, peer_topics, arguments, dedup):
+            with running_peer(environment, peer_topics, arguments, dedup) as run:
                 warm_up(environment, peer_topics, arguments)
                 label = f"{peer.name_of(dedup)} at {arguments.rate}/s, commits every {arguments.commit_ms} ms"
-                rows += [_measure(environment, peer_topics, arguments, label) for _ in range(arguments.runs)]
-    report("latency in ms", rows)
+                rows += _measure_runs(environment, peer_topics, arguments, label, run.pid)
+    report("latency in ms", [*rows, *_ratios(rows)])
+
+
+def _measure_runs(
+    environment: Environment, topics: Topics, arguments: argparse.Namespace, label: str, pid: int
+) -> list[dict[str, object]]:
+    return [_measure(environment, topics, arguments, label, pid) for _ in range(arguments.runs)]
+
+
+def _ratios(rows: list[dict[str, Any]]) -> list[dict[str, object]]:
+    """Return a row for each peer: the medians of `cqrs`, divided by the medians of the peer."""
+    labels = list(dict.fromkeys(row["what"] for row in rows))
+    medians = {
+        label: {
+            name: statistics.median(row[name] for row in rows if row["what"] == label)
+            for name in ("p50", "p90", "p99", "mean", "broker_cores", "owner_cores")
+        }
+        for label in labels
+    }
+    own_medians = medians[labels[0]]
+    return [
+        {"what": f"cqrs / {label}"}
+        | {name: own_medians[name] / value for name, value in medians[label].items()}
+        for label in labels[1:]
+    ]
 
 
 @contextmanager
@@ -85,8 +120,8 @@ def is_owned(environment: Environment, topics: Topics, partitions: int) -> bool:
 @contextmanager
 def running_peer(
     environment: Environment, topics: Topics, arguments: argparse.Namespace, dedup: str
-) -> Iterator[None]:
-    with peer.running_peer(environment, arguments.peer, topics, arguments.commit_ms, dedup):
+) -> Iterator["subprocess.Popen[bytes]"]:
+    with peer.running_peer(environment, arguments.peer, topics, arguments.commit_ms, dedup) as process:
         while not any(
             end
             for _, end in bounds(
@@ -94,23 +129,40 @@ def running_peer(
             ).values()
         ):
             time.sleep(0.2)
-        yield
+        yield process
 
 
 def warm_up(environment: Environment, topics: Topics, arguments: argparse.Namespace) -> None:
     """Send at 1,000/s for `arguments.warm_up` seconds, without a report."""
     changes = {"rate": 1000, "seconds": arguments.warm_up}
-    _measure(environment, topics, argparse.Namespace(**{**vars(arguments), **changes}), "warm-up")
+    measure_all_waits(environment, topics, argparse.Namespace(**{**vars(arguments), **changes}))
 
 
 def _measure(
-    environment: Environment, topics: Topics, arguments: argparse.Namespace, label: str
+    environment: Environment, topics: Topics, arguments: argparse.Namespace, label: str, pid: int
 ) -> dict[str, object]:
+    """Measure one run. `pid`: the process whose processor time, with that of its children, is the owners' time."""
+    began_at, broker_before, owners_before = (
+        time.perf_counter(),
+        environment.broker_cpu(),
+        tree_cpu_seconds(pid),
+    )
     latencies = measure_all_waits(environment, topics, arguments)
+    seconds = time.perf_counter() - began_at
+    broker_cores = (environment.broker_cpu() - broker_before) / seconds
+    owner_cores = (tree_cpu_seconds(pid) - owners_before) / seconds
     p50, p90, p99 = (
         1000 * latencies[min(len(latencies) - 1, int(len(latencies) * q))] for q in (0.5, 0.9, 0.99)
     )
-    return {"what": label, "p50": p50, "p90": p90, "p99": p99, "mean": 1000 * statistics.fmean(latencies)}
+    return {
+        "what": label,
+        "p50": p50,
+        "p90": p90,
+        "p99": p99,
+        "mean": 1000 * statistics.fmean(latencies),
+        "broker_cores": broker_cores,
+        "owner_cores": owner_cores,
+    }
 
 
 def measure_all_waits(environment: Environment, topics: Topics, arguments: argparse.Namespace) -> list[float]:

@@ -26,8 +26,11 @@ DEDUP = ("off", "on")
 #: Its settings for a backlog: the best known settings.
 _BACKLOG_OPTIONS = ("--commit-ms", "1000")
 
-#: Its settings for low latency.
+#: Its best settings for low latency: the commit interval in ms, and other settings.
+LOW_LATENCY_COMMIT_MS = 5
 _LOW_LATENCY_SETTINGS = (
+    "group.protocol=streams",
+    "enable.transactional.statestores=true",
     "producer.linger.ms=0",
     "producer.retry.backoff.ms=2",
     "producer.retry.backoff.max.ms=10",
@@ -73,8 +76,8 @@ def _figures(peer_command: list[str]) -> dict[str, float]:
 @contextmanager
 def running_peer(
     environment: Environment, folder: Path, topics: Topics, commit_ms: int, dedup: str
-) -> Iterator[None]:
-    """Run it with the settings for low latency until the block ends."""
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run it with the settings for low latency until the block ends; yield its process."""
     arguments = [
         *_peer_command(environment, folder, topics, dedup),
         "--until",
@@ -85,7 +88,7 @@ def running_peer(
     arguments += [option for setting in _LOW_LATENCY_SETTINGS for option in ("--set", setting)]
     with subprocess.Popen(arguments, stdout=subprocess.DEVNULL) as peer:
         try:
-            yield
+            yield peer
         finally:
             peer.terminate()
 
