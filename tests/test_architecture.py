@@ -202,6 +202,30 @@ def test_long_files_have_a_reason() -> None:
     assert statistics.quantiles(lines.values(), n=10)[-1] <= 220
 
 
+#: The modules of the partition history. All other files ask the key space.
+HISTORY_MODULES = {
+    f"cqrs_cli.keyspace.{name}" for name in ("lineage", "lineage_log", "records", "added_partitions")
+}
+
+#: The files that write or fold splits, or verify them.
+SPLIT_FILES = {
+    "cqrs_cli/deciding/inherit.py",
+    "cqrs_cli/deciding/repartition.py",
+    "cqrs_cli/deciding/split.py",
+    "cqrs_cli/proof/parent_verification.py",
+    "cqrs_cli/scans/verify/parents.py",
+}
+
+
+def test_few_files_know_the_partition_history() -> None:
+    knowing = {
+        str(path.relative_to(ROOT))
+        for path in MODULES.values()
+        if path.parent != PACKAGE / "keyspace" and imported_modules(path) & HISTORY_MODULES
+    }
+    assert knowing == SPLIT_FILES
+
+
 def test_every_file_in_jobs_imports_spark() -> None:
     """Code without Spark belongs into other parts: `scans`, `runs`, `status`."""
     names_spark = {

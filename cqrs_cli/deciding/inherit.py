@@ -29,7 +29,7 @@ def inherit_keys(
     until the partition has begun: from then on they are in its own partition of the deferred topic. Raises `AheadError`
     for a shard that is ahead of the logs.
     """
-    splits = assigned_keys.lineage.inherited_splits(assigned_keys.partition)
+    splits = assigned_keys.inherited_splits
     key_filter = assigned_keys.key_filter
     if not splits or key_filter is None or cache.positions.outcomes > 0:
         return
@@ -38,7 +38,7 @@ def inherit_keys(
         parent = replace(log, partition=split.partition, key_filter=key_filter)
         _check_not_ahead(parent, cache, split)
         _fold_parent(parent, aggregate, cache, split, window)
-    if not assigned_keys.lineage.is_activated(assigned_keys.partition):
+    if not assigned_keys.is_activated:
         entries = _inherited_entries(parent, key_filter, splits[-1])
         cache.fold(cache.positions, deferred=entries)
 
@@ -52,11 +52,9 @@ def inherit_before_split(
     The shard stores the offsets up to which it is folded. Deferred commands are inherited only after the split. If a
     parent has already split, its logs are folded up to its split.
     """
-    key_filter, lineage = (
-        KeyHome(assigned_keys.partitioner, assigned_keys.effective_count, assigned_keys.partition),
-        assigned_keys.lineage,
-    )
-    for number, split in lineage.segments(assigned_keys.partition)[:-1]:
+    partition, count = assigned_keys.partition, assigned_keys.effective_count
+    key_filter = KeyHome(assigned_keys.partitioner, count, partition)
+    for number, split in assigned_keys.segments[:-1]:
         parent = replace(log, partition=number, key_filter=key_filter)
         cache.learn_keys(key_filter)
         _fold_parent(parent, aggregate, cache, split or _split_as_of_now(parent), window)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from cqrs_cli.kafka.topics.partitioner import KeyHome, Partitioner, partition_function, target_partition
-from cqrs_cli.keyspace.lineage import PartitionLineage, Phase
+from cqrs_cli.keyspace.lineage import PartitionLineage, Phase, Segment
 from cqrs_cli.keyspace.records import LineageRecord, Split
 
 
@@ -44,6 +44,21 @@ class AssignedKeys(NamedTuple):
     def target_partitions(self) -> list[int]:
         """The partitions to which this partition has handed over keys."""
         return self.lineage.target_partitions(self.partition)
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The parts of the logs that hold all records of the partition's keys, in order; the last is its own log."""
+        return self.lineage.segments(self.partition)
+
+    @property
+    def inherited_splits(self) -> tuple[Split, ...]:
+        """The splits that end the inherited segments, the oldest first; empty before the parent's split."""
+        return self.lineage.inherited_splits(self.partition)
+
+    @property
+    def is_activated(self) -> bool:
+        """True for an original partition, and for a target partition that decides."""
+        return self.lineage.is_activated(self.partition)
 
     @property
     def has_begun(self) -> bool:

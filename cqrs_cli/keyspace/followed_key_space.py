@@ -42,10 +42,10 @@ class FollowedKeySpace:
         """Return `KeySpace.is_ready` for a reader at `positions()`, which is called for target partitions only. Before
         the split of the partition's parent, read the key space again.
         """
-        is_due = self._current is None or time.monotonic() - self._read_at >= self._interval
-        if self.current.is_pending(partition) and is_due:
-            self.refresh()
-        return self.current.parent(partition) is None or self.current.is_ready(partition, positions())
+        key_space = self.current
+        if key_space.is_pending(partition) and time.monotonic() - self._read_at >= self._interval:
+            key_space = self.refresh()
+        return key_space.parent(partition) is None or key_space.is_ready(partition, positions())
 
 
 def key_space_at_events(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from cqrs_cli import failpoints
-from cqrs_cli.errors import UnavailableError
+from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.following.processes.topics import events_topic_identity
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.admin.topics import Admin
@@ -138,6 +138,15 @@ def test_hidden_split_allows_planning(harness: RepartitionedHarness) -> None:
     assert writer.flush(10) == 0
     assert harness.plan().events[harness.events].is_target_partition(1)
     writer.abort_transaction(10)
+
+
+def test_partitions_added_by_hand_are_refused(harness: RepartitionedHarness) -> None:
+    harness.add_partition()
+    with Admin(harness.connection) as admin:
+        admin.add_partitions(harness.events, 3)
+        eventually(lambda: len(admin.have_leaders(harness.events)) == 3)
+    with pytest.raises(ConfigurationError, match="have 3 partitions, but its partition history ends with 2"):
+        harness.plan()
 
 
 def test_repartitioning_ends_the_run(harness: RepartitionedHarness) -> None:
