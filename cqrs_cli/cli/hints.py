@@ -4,6 +4,8 @@ import re
 import shlex
 from collections.abc import Mapping
 
+from cqrs_cli.cli.app import PANELS
+
 #: Setting → flag, for the settings that choose the cluster and the topics.
 _CLUSTER_FLAGS = {
     "bootstrap_server": "-b",
@@ -12,9 +14,12 @@ _CLUSTER_FLAGS = {
     "topic_prefix": "--topic-prefix",
 }
 
-#: A command in a hint: `create it: cqrs init`. Commands of the embedded broker take no such flags.
+#: The commands to which no flags are added: they use no cluster, or only the embedded broker.
+_WITHOUT_CLUSTER = {"new", "add", "demo", "describe", "check", "warm", "kafka"}
+
+#: A command in a hint: `create it: cqrs init`. The flags follow the subcommand: `cqrs deferred list -b kafka:9092`.
 _COMMAND_IN_HINT = re.compile(
-    r": cqrs (?:init|run|project|tail|trace|show|replay|verify|certificate \w+|status|doctor|repartition)\b"
+    rf": cqrs (?:(?:dead-letters|deferred|keys|payloads) \w+|{'|'.join(PANELS.keys() - _WITHOUT_CLUSTER)})\b"
 )
 
 

@@ -2,11 +2,21 @@
 
 import pytest
 
+from cqrs_cli.cli.app import PANELS
 from cqrs_cli.cli.hints import with_flags
 
 
 @pytest.mark.parametrize(
-    "command", ["init orders", "verify orders", "certificate check orders", "project counts"]
+    "command",
+    [
+        "init orders",
+        "certificate orders",
+        "deferred list orders",
+        "erase orders",
+        "project counts",
+        "rebuild orders",
+        "top orders",
+    ],
 )
 def test_command_gets_cluster_flags(command: str) -> None:
     flags = {"bootstrap_server": "kafka:9092", "properties": ["a=b", "c=d e"], "topic_prefix": None}
@@ -17,6 +27,14 @@ def test_command_gets_cluster_flags(command: str) -> None:
     assert hint == f"start it: cqrs {name} -b kafka:9092 -X a=b -X 'c=d e' {aggregate}"
 
 
-@pytest.mark.parametrize("hint", ["start it: cqrs kafka start", "start it: cqrs process checkout", "wait"])
+def test_every_command_has_a_rule() -> None:
+    calls = {name: f"see: cqrs {name} list" for name in PANELS}
+
+    without_flags = {name for name, call in calls.items() if with_flags(call, {"topic_prefix": "a."}) == call}
+
+    assert without_flags == {"new", "add", "demo", "describe", "check", "warm", "kafka"}
+
+
+@pytest.mark.parametrize("hint", ["start it: cqrs kafka start", "make one: cqrs new DIR", "wait"])
 def test_other_hint_is_unchanged(hint: str) -> None:
     assert with_flags(hint, {"bootstrap_server": "kafka:9092"}) == hint
