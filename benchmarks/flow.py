@@ -171,6 +171,6 @@ class WaitingClient(threading.Thread):
         kind, data = ("Deposit", '{"amount":5}') if self.sent else ("Open", '{"owner":"ann"}')
         value = command_bytes(kind, self._subject, data, id := f"{self._subject}-{self.sent}")
         waiter.send(self._topics, self._subject.encode(), value, id)
-        outcomes = [outcome for batch in waiter.remaining(60) for outcome in batch]
+        outcomes = [outcome for batch in waiter.remaining_outcomes(60) for outcome in batch]
         self.sent += 1
         self.wrong_count += [outcome.envelope.data.version for outcome in outcomes] != [self.sent]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cqrs_cli.client.asyncapi import asyncapi
-from cqrs_cli.client.envelope import Attributes, valid_propagated, write_command
+from cqrs_cli.client.envelope import Attributes, valid_propagated_attributes, write_command
 from cqrs_cli.client.history import AggregateHistory, history_document
 from cqrs_cli.core.messages.attributes import PROPAGATED
 from cqrs_cli.core.messages.event import read_event
@@ -46,7 +46,11 @@ def test_events_and_outcomes_have_every_attribute(partition: Partition) -> None:
 
 def test_recorded_events_have_every_attribute(partition: Partition) -> None:
     recorded = read_recorded_event(AGGREGATE, partition.events[0][0], "tally.events", 3, 0)
-    assert {name: getattr(recorded, name) for name in PROPAGATED} == valid_propagated(recorded) == TEXTS
+    assert (
+        {name: getattr(recorded, name) for name in PROPAGATED}
+        == valid_propagated_attributes(recorded)
+        == TEXTS
+    )
 
 
 def test_history_has_every_attribute(partition: Partition) -> None:

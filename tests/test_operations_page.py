@@ -14,7 +14,7 @@ from cqrs_cli.cli import main
 from cqrs_cli.cli.context import Call
 from cqrs_cli.kafka.embedded import broker as embedded
 from cqrs_cli.ownership.timing import Timing
-from cqrs_cli.system.limits import BASE_DESCRIPTORS, DESCRIPTORS, DESCRIPTORS_A_BROKER
+from cqrs_cli.system.limits import BASE_DESCRIPTORS, DESCRIPTORS_PER_BROKER, OWNER_DESCRIPTORS
 from tests.support import ROOT
 from tests.support.page import Page
 
@@ -80,8 +80,8 @@ def test_figures_equal_the_figures_page() -> None:
     sizes = PAGE.partition("## Sizes")[2].partition("\n## ")[0]
     for figure in ("91,000", "22 µs", "328,000", "468,000", "470 MB"):
         assert figure in sizes and figure in FIGURES
-    assert f"for each worker {BASE_DESCRIPTORS}; for each partition {DESCRIPTORS}" in sizes
-    assert f"plus {DESCRIPTORS_A_BROKER} for each broker beyond the first" in sizes
+    assert f"for each worker {BASE_DESCRIPTORS}; for each partition {OWNER_DESCRIPTORS}" in sizes
+    assert f"plus {DESCRIPTORS_PER_BROKER} for each broker beyond the first" in sizes
 
 
 @pytest.mark.kafka

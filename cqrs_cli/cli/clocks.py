@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from cqrs_cli.kafka.connection.connection import Connection
 
 
-def warn_of_clock_difference(cli: Cli, connection: "Connection", own: "OwnClock | None" = None) -> None:
+def warn_of_clock_difference(cli: Cli, connection: "Connection", own_clock: "OwnClock | None" = None) -> None:
     """Warn if this machine's clock differs by more than `max_clock_skew` from a broker that reports its time.
 
-    `own`: replaces this machine's clock in tests.
+    `own_clock`: replaces this machine's clock in tests.
     """
-    from cqrs_cli.kafka.admin.clock import clocks_text, this_clock
+    from cqrs_cli.kafka.admin.clock import clock_message, local_clock
     from cqrs_cli.kafka.admin.topics import Admin
 
     with suppress(CqrsError), Admin(connection) as admin:
-        difference = admin.clock_difference(own or this_clock)
+        difference = admin.clock_difference(own_clock or local_clock)
         if difference is not None and abs(difference) > milliseconds(cli.settings.max_clock_skew):
-            cli.print_note(clocks_text(difference), "warning")
+            cli.print_note(clock_message(difference), "warning")

@@ -41,7 +41,7 @@ def command(
     def register(function: Function) -> Function:
         command_name = name or function.__name__.replace("_", "-")
         panel = PANELS.get(command_name) if app is root else None  # `cqrs keys status` is not `cqrs status`
-        help_text = _unwrapped(function.__doc__)
+        help_text = _unwrap(function.__doc__)
         registrar = app.command(
             command_name, cls=PlainCommand, help=help_text, epilog=_epilog(examples), rich_help_panel=panel
         )
@@ -53,17 +53,18 @@ def command(
 
 def _epilog(examples: Sequence[str]) -> str:
     """Return the examples as an epilog."""
-    return "\n".join(["Examples:", *map(_escaped, examples)])
+    return "\n".join(["Examples:", *map(_escape_brackets, examples)])
 
 
-def _escaped(text: str) -> str:
+def _escape_brackets(text: str) -> str:
     """Return the text with each square bracket escaped once: Typer would remove `[text]` as markup."""
     return re.sub(r"(?<!\\)\[", r"\\[", text)
 
 
-def _unwrapped(docstring: str | None) -> str:
+def _unwrap(docstring: str | None) -> str:
     """Return the text with each paragraph on one line: Typer wraps lines, but keeps the line ends that it finds."""
-    return _escaped("\n\n".join(" ".join(part.split()) for part in (docstring or "").split("\n\n")))
+    paragraphs = [" ".join(paragraph.split()) for paragraph in (docstring or "").split("\n\n")]
+    return _escape_brackets("\n\n".join(paragraphs))
 
 
 def _typer_function(function: Callable[..., int | None], extras: Sequence[str]) -> Callable[..., Call]:
@@ -115,5 +116,5 @@ def _keyword_only(parameter: inspect.Parameter) -> inspect.Parameter:
     """Return the parameter as keyword-only, with escaped square brackets in its help."""
     for option in getattr(parameter.annotation, "__metadata__", ()):
         if isinstance(option, ParameterInfo):
-            option.help = _escaped(option.help or "")
+            option.help = _escape_brackets(option.help or "")
     return parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)

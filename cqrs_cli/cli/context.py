@@ -73,8 +73,8 @@ class Cli(Printer):
         from cqrs_cli import registry
         from cqrs_cli.following.processes.load import process_names
 
-        known = registry.names(self.settings.aggregates, self.settings.root)
-        if name not in known and name in process_names(self.settings.root):
+        aggregate_names = registry.names(self.settings.aggregates, self.settings.root)
+        if name not in aggregate_names and name in process_names(self.settings.root):
             raise UsageError(
                 f"{name} is a process manager, not an aggregate", f"run it: cqrs run --process {name}"
             )
@@ -90,9 +90,9 @@ class Cli(Printer):
 
     def check_aggregates(self, *names: str) -> None:
         """Raise `UsageError`, which lists the existing aggregates, if a name is unknown; no code is loaded."""
-        known = self.aggregate_names()
+        aggregate_names = self.aggregate_names()
         for name in names:
-            if name not in known:
+            if name not in aggregate_names:
                 self.aggregate(name)
 
     def selected_aggregates(self, names: Sequence[str] | None) -> dict[str, "Aggregate"]:
@@ -111,15 +111,19 @@ class Cli(Printer):
 
         Raises the first error if no aggregate is usable.
         """
+        if names:
+            return self.selected_aggregates(names)
         usable, errors = dict[str, "Aggregate"](), list[ConfigurationError]()
-        for name in () if names else self.aggregate_names():
+        for name in self.aggregate_names():
             try:
                 usable[name] = self.aggregate(name)
             except ConfigurationError as error:
                 errors.append(error)
-        for reason in errors if usable else ():
-            self.print_note(f"left out: {reason.message}", "warning")
-        return usable or self.selected_aggregates(names)
+        if not usable:
+            return self.selected_aggregates(names)
+        for skipped_error in errors:
+            self.print_note(f"left out: {skipped_error.message}", "warning")
+        return usable
 
     def print_error(self, error: CqrsError, cause: BaseException | None = None) -> None:
         """Print an error. The flags that choose this call's cluster are added to the command in the hint."""

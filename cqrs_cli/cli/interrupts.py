@@ -57,18 +57,20 @@ def thread_position(frame: FrameType) -> ThreadPosition:
     return ThreadPosition(frame, frame.f_lasti)
 
 
-def is_unsafe_to_interrupt(frame: FrameType, previous: ThreadPosition | None) -> bool:
+def is_unsafe_to_interrupt(frame: FrameType, previous_position: ThreadPosition | None) -> bool:
     """True if an exception at this point would leave a lock locked, or a thread half started.
 
-    `previous`: the position of the main thread at the last signal. If the thread is still there, it waits for a lock
-    that it has not acquired, and may be interrupted. An import and the start of a thread are never interrupted: they
-    are short.
+    `previous_position`: the position of the main thread at the last signal. If the thread is still there, it waits for
+    a lock that it has not acquired, and may be interrupted. An import and the start of a thread are never interrupted:
+    they are short.
     """
     module = frame.f_globals.get("__name__")
     if module == _IMPORT_MODULE or _is_starting_thread(frame):
         return True
     return (
-        module in _LOCKING_MODULES and not _waits_for_condition(frame) and thread_position(frame) != previous
+        module in _LOCKING_MODULES
+        and not _waits_for_condition(frame)
+        and thread_position(frame) != previous_position
     )
 
 
@@ -137,20 +139,22 @@ def raise_on_termination() -> Iterator[None]:
     Only the main thread can install signal handlers; in other threads nothing changes.
     """
     terminals = [number for number in (1, 2) if os.isatty(number)]
-    previous: ThreadPosition | None = None
+    previous_position: ThreadPosition | None = None
     deferred_since: float | None = None
 
     def must_wait(frame: FrameType) -> bool:
-        waited = 0.0 if deferred_since is None else time.monotonic() - deferred_since
-        return is_unsafe_to_interrupt(frame, previous) or (waited < _MAX_DEFERRAL and is_converted(frame))
+        waited_seconds = 0.0 if deferred_since is None else time.monotonic() - deferred_since
+        return is_unsafe_to_interrupt(frame, previous_position) or (
+            waited_seconds < _MAX_DEFERRAL and is_converted(frame)
+        )
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        nonlocal previous, deferred_since
+        nonlocal previous_position, deferred_since
         if frame is not None and must_wait(frame):
-            previous = thread_position(frame)
+            previous_position = thread_position(frame)
             deferred_since = time.monotonic() if deferred_since is None else deferred_since
             return _send_again(number)
-        previous = deferred_since = None
+        previous_position = deferred_since = None
         if number != signal.SIGINT:
             for terminal in (number for number in terminals if not os.isatty(number)):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), terminal)  # output during cleanup must not fail

@@ -177,12 +177,12 @@ class ProgressThrottle:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._forward, self._interval, self._clock = forward, interval, clock
-        self._forwarded_at, self._forwarded = clock(), ""
+        self._forwarded_at, self._last_text = clock(), ""
 
     def __call__(self, text: str) -> None:
         now = self._clock()
-        if text != self._forwarded and now - self._forwarded_at >= self._interval:
-            self._forwarded_at, self._forwarded = now, text
+        if text != self._last_text and now - self._forwarded_at >= self._interval:
+            self._forwarded_at, self._last_text = now, text
             self._forward(text)
 
 
@@ -220,7 +220,7 @@ def json_line(document: object) -> bytes:
 
 def printable(text: str) -> str:
     """Escape foreign text for a terminal: control characters, which could move the cursor, become escapes."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
 
 
 def printable_lines(text: str) -> str:

@@ -59,7 +59,7 @@ def positions_file(flag: str, text: str | None) -> PositionsFile | None:
 
 
 def read_positions(flag: str, text: str | None, topic: str) -> dict[int, int] | None:
-    """Return the offset of each partition, before which the topic is read; None if the text does not begin with `@`.
+    """Return partition → the offset at which reading ends, from `@FILE`; None if the text does not begin with `@`.
 
     Raises `UsageError` as `PositionsFile` does.
     """

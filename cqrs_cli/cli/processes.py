@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 
 def usable_processes(cli: "Cli", names: Sequence[str] | None) -> "list[LoadedProcess]":
-    """Return the process managers with these names; without names all that can be loaded, with a warning for others."""
+    """Return the process managers with these names. Without names: all process managers whose code can be loaded; print
+    a warning for each other one.
+    """
     from cqrs_cli.following.processes.load import load_process, process_names
 
     settings = cli.settings
@@ -42,11 +44,11 @@ def selected_processes(
         for process in processes
     }
     with Admin(connection) as admin:
-        existing = admin.describe(list(topics.values()))
+        existing_topics = admin.describe(list(topics.values()))
     for name, topic in topics.items():
-        if topic not in existing:
+        if topic not in existing_topics:
             cli.print_note(
                 cli.with_flags(f"left out, as it has no topic: process {name}; create it: cqrs init"),
                 "warning",
             )
-    return [process for process in processes if topics[process.name] in existing]
+    return [process for process in processes if topics[process.name] in existing_topics]

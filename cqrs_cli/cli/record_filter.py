@@ -24,7 +24,7 @@ def record_filter(
     with or without the status: `Deposit.accepted`. Raises `UsageError` for an unknown status or reason, and for a topic
     without statuses or reasons.
     """
-    _check_values("--status", statuses, STATUSES, kind in ("outcomes",), "outcomes")
+    _check_values("--status", statuses, STATUSES, kind == "outcomes", "outcomes")
     names = [reason.name for reason in Reason]
     _check_values(
         "--reason", reasons, names, kind in ("outcomes", "dead-letters"), "outcomes and dead-letters"
@@ -52,13 +52,13 @@ def record_filter(
 
 
 def _check_values(
-    flag: str, values: Collection[str], known: Collection[str], is_allowed: bool, topics: str
+    flag: str, values: Collection[str], allowed_values: Collection[str], is_allowed: bool, topics: str
 ) -> None:
     if values and not is_allowed:
         raise UsageError(f"{flag} is for {topics}", f"leave {flag} out for other topics")
     for value in values:
-        if value not in known:
-            raise UsageError(f"{flag}: there is no {value!r}", f"there are: {', '.join(known)}")
+        if value not in allowed_values:
+            raise UsageError(f"{flag}: there is no {value!r}", f"there are: {', '.join(allowed_values)}")
 
 
 def _is_type(message_type: str, filter_type: str, aggregate: str) -> bool:
@@ -68,10 +68,10 @@ def _is_type(message_type: str, filter_type: str, aggregate: str) -> bool:
 
 def _json_object(value: bytes | None) -> Mapping[str, Any]:
     try:
-        decoded = msgspec.json.decode(value or b"")
+        document = msgspec.json.decode(value or b"")
     except (ValueError, RecursionError):
         return {}
-    return decoded if isinstance(decoded, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _text(content: bytes | None) -> str:

@@ -24,11 +24,11 @@ _IDLE_POLL_INTERVAL = 0.05
 _RETRY_INTERVAL = 1.0
 
 
-class Unsent(NamedTuple):
+class UnsentCommands(NamedTuple):
     """The number of commands that could not be sent, and the id of the first of them."""
 
-    number: int = 0
-    first: str = ""
+    command_count: int = 0
+    first_id: str = ""
 
 
 class BackgroundSender:
@@ -39,10 +39,10 @@ class BackgroundSender:
 
     def __init__(self, connection: Connection, partitioner: Partitioner) -> None:
         self._connection, self._partitioner = connection, partitioner
-        self._submitted: SimpleQueue[PendingOutcome | None] = SimpleQueue()  # None: close
+        self._submissions: SimpleQueue[PendingOutcome | None] = SimpleQueue()  # None: close
         self._pending: dict[int, PendingOutcome] = {}  # sent commands without an outcome, by command number
         self._to_send: list[PendingOutcome] = []  # commands to send with the next connection
-        self._unsent = Unsent()
+        self._unsent = UnsentCommands()
         self._closing = False
         self._must_reconnect = False  # a command was not delivered: reconnect
         self._was_connected = False  # a broker has answered at least once
@@ -52,11 +52,11 @@ class BackgroundSender:
 
     def submit(self, command: PendingOutcome) -> None:
         """Queue a command for sending."""
-        self._submitted.put(command)
+        self._submissions.put(command)
 
-    def close(self) -> Unsent:
+    def close(self) -> UnsentCommands:
         """Wait until all commands are in the log, then stop. Return the commands that could not be sent."""
-        self._submitted.put(None)
+        self._submissions.put(None)
         self._thread.join()
         for command in self._pending.values():
             command.fail(
@@ -108,7 +108,7 @@ class BackgroundSender:
         try:
             while not self._closing:
                 must_wait = timeout > 0 and not commands
-                command = self._submitted.get(block=must_wait, timeout=timeout if must_wait else None)
+                command = self._submissions.get(block=must_wait, timeout=timeout if must_wait else None)
                 if command is None:
                     self._closing = True
                 else:
@@ -144,11 +144,11 @@ class BackgroundSender:
         self._pending[number] = command
 
     def _fail(self, command: PendingOutcome, error: CqrsError) -> None:
-        self._unsent = Unsent(self._unsent.number + 1, self._unsent.first or command.id)
+        self._unsent = UnsentCommands(self._unsent.command_count + 1, self._unsent.first_id or command.id)
         command.fail(error)
 
     def _complete_pending(self, waiter: OutcomeWaiter, timeout: float) -> None:
-        for outcome in waiter.arrived(timeout):
+        for outcome in waiter.poll_outcomes(timeout):
             command = self._pending.pop(outcome.number)
             command.complete(CommandOutcome.from_record(outcome.envelope, command.ready_command))
 
@@ -172,8 +172,8 @@ class BackgroundSender:
 
     def _fail_hopeless(self, is_hopeless: Callable[[PendingOutcome], bool]) -> None:
         """Fail the hopeless commands, and keep the others for the next connection."""
-        kept = [command for command in self._to_send if not is_hopeless(command)]
+        remaining_commands = [command for command in self._to_send if not is_hopeless(command)]
         for command in self._to_send:
-            if command not in kept and command.failure is not None:
+            if command not in remaining_commands and command.failure is not None:
                 self._fail(command, command.failure)
-        self._to_send = kept
+        self._to_send = remaining_commands

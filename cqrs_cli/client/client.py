@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 
-from cqrs_cli.client.background_sender import BackgroundSender, Unsent
+from cqrs_cli.client.background_sender import BackgroundSender, UnsentCommands
 from cqrs_cli.client.command_outcome import CommandOutcome
 from cqrs_cli.client.envelope import IN_PYTHON, Attributes, ReadyCommand, write_command
 from cqrs_cli.client.pending_outcome import PendingOutcome
@@ -87,7 +87,7 @@ class Client:
         Raises `UsageError` for a command that no owner would take, `UnavailableError` if no broker is configured.
         """
         if isinstance(expect, bool):
-            raise UsageError(f"expect: not an expected version: {expect}", "any, none, exists, N or >=N")
+            raise UsageError(f"expect: not an expected version: {expect}", "use any, none, exists, N or >=N")
         attributes = Attributes(
             id=id,
             expected=None if expect is None else str(expect),
@@ -117,9 +117,8 @@ class Client:
         """
         topic, partition = Topics(outcome.aggregate, self._settings.topic_prefix).events, outcome.partition
         if outcome.original is not None and isinstance(outcome.original.partition, int):
-            partition = (
-                outcome.original.partition
-            )  # a duplicate: the command was decided before a repartitioning
+            # A duplicate: the command was decided before a repartitioning.
+            partition = outcome.original.partition
         bounds = readers.bounds(project_connection(self._settings), topic, [partition])
         return partition, bounds[partition][1] - 1
 
@@ -127,11 +126,11 @@ class Client:
         """Wait until every command is in the log, then stop. Raises `UnavailableError` for unsent commands."""
         with self._lock:
             self._closed, sender, self._sender = True, self._sender, None
-        unsent = sender.close() if sender is not None else Unsent()
-        if unsent.number:
+        unsent = sender.close() if sender is not None else UnsentCommands()
+        if unsent.command_count:
             raise UnavailableError(
-                f"the client was closed with {counted(unsent.number, 'command')} not in the log,"
-                f" the first {unsent.first}",
+                f"the client was closed with {counted(unsent.command_count, 'command')} not in the log,"
+                f" the first {unsent.first_id}",
                 "sending them again with the same ids is safe",
             )
 
@@ -183,10 +182,12 @@ class Client:
         )
 
 
-def _to_milliseconds(when: timedelta | datetime) -> int:
+def _to_milliseconds(duration_or_time: timedelta | datetime) -> int:
     """Return a time, or a delay from now, in ms since the epoch; raises `UsageError` for a time without an offset."""
-    if isinstance(when, timedelta):
-        return time.time_ns() // 1_000_000 + milliseconds(when)
-    if when.tzinfo is None:
-        raise UsageError(f"not_before: {when} has no UTC offset", "give an aware datetime, or a timedelta")
-    return milliseconds_of(when)
+    if isinstance(duration_or_time, timedelta):
+        return time.time_ns() // 1_000_000 + milliseconds(duration_or_time)
+    if duration_or_time.tzinfo is None:
+        raise UsageError(
+            f"not_before: {duration_or_time} has no UTC offset", "give an aware datetime, or a timedelta"
+        )
+    return milliseconds_of(duration_or_time)

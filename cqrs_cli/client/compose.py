@@ -49,9 +49,9 @@ def _wire_type(aggregate: Aggregate, command: str) -> str:
     wire_type = command if command.startswith(prefix) else prefix + command
     if wire_type not in aggregate.commands:
         names = sorted(name.removeprefix(prefix) for name in aggregate.commands)
-        by_lower = {name.lower(): name for name in names}
-        matches = difflib.get_close_matches(command.removeprefix(prefix).lower(), by_lower, 1)
-        suggestion = f"did you mean {by_lower[matches[0]]}? " if matches else ""
+        names_by_lower = {name.lower(): name for name in names}
+        matches = difflib.get_close_matches(command.removeprefix(prefix).lower(), names_by_lower, 1)
+        suggestion = f"did you mean {names_by_lower[matches[0]]}? " if matches else ""
         raise UsageError(
             f"{aggregate.name} has no command {command!r}", f"{suggestion}known: {', '.join(names)}"
         )

@@ -47,7 +47,7 @@ def decode(record: Any, *, project: str | Path | None = None) -> Recorded[Event]
         return read_recorded_event(aggregate, decoded.value, topic, partition, offset)
     except (FoldError, ValueError) as failure:
         raise ContradictionError(
-            f"{topic}:{partition}@{offset}: {failure}", "is it a record of an events topic?"
+            f"{topic}:{partition}@{offset}: {failure}", "decode only records of an events topic"
         ) from failure
 
 

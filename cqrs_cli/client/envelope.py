@@ -41,7 +41,7 @@ NO_ATTRIBUTES = Attributes()
 
 
 class ArgumentNames(NamedTuple):
-    """The names of arguments in error messages. `option` is the prefix of all other attributes: `--` or empty."""
+    """The names of arguments in error messages. `option` is the prefix of the names of all other attributes: `--`."""
 
     subject: str
     id: str
@@ -103,7 +103,7 @@ def write_command(
     _check_attribute(names.subject, subject)
     _check_attribute(names.id, command_id)
     if (error_text := reserved_id_error(command_id, source)) is not None:
-        raise UsageError(f"{names.id}: {error_text}", "choose another")
+        raise UsageError(f"{names.id}: {error_text}", "choose another id")
     _check_attribute(names.correlation, attributes.correlation or "-")
     _check_trace(attributes, names.option)
     propagated_attributes = attributes.propagated()
@@ -118,20 +118,20 @@ def write_command(
         attributes.expected or None,
         attributes.correlation or None,
         attributes.causation or None,
-        None if attributes.expiry is None else rfc3339(_within_calendar(attributes.expiry)),
-        None if attributes.not_before is None else rfc3339(_within_calendar(attributes.not_before)),
+        None if attributes.expiry is None else rfc3339(_limit_to_calendar(attributes.expiry)),
+        None if attributes.not_before is None else rfc3339(_limit_to_calendar(attributes.not_before)),
         **propagated_attributes,
         data=Raw(data),
     )
     return ReadyCommand(command_id, aggregate, subject, wire_type, encode_json(envelope))
 
 
-def _within_calendar(milliseconds: int) -> int:
+def _limit_to_calendar(milliseconds: int) -> int:
     """Return the time in ms, limited to the years 1970 to 9999."""
     return max(0, min(milliseconds, MAX_TIMESTAMP))
 
 
-def valid_propagated(event: PropagatedAttributes) -> dict[str, Any]:
+def valid_propagated_attributes(event: PropagatedAttributes) -> dict[str, Any]:
     """Return an event's propagated attributes for its commands. An invalid trace is dropped: it would be rejected."""
     attributes = event.propagated()
     for name in ("tracestate", "traceparent"):
@@ -144,24 +144,26 @@ def valid_propagated(event: PropagatedAttributes) -> dict[str, Any]:
 
 
 def _check_trace(attributes: PropagatedAttributes, prefix: str) -> None:
-    parent, state = attributes.traceparent, attributes.tracestate
-    if parent is not None and _TRACEPARENT.fullmatch(parent) is None:
+    traceparent, tracestate = attributes.traceparent, attributes.tracestate
+    if traceparent is not None and _TRACEPARENT.fullmatch(traceparent) is None:
         raise UsageError(
-            f"{prefix}traceparent: {parent[:60]!r} is not a W3C traceparent",
+            f"{prefix}traceparent: {traceparent[:60]!r} is not a W3C traceparent",
             "write it like 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
         )
-    if state is None:
+    if tracestate is None:
         return
-    if parent is None:
-        raise UsageError(f"{prefix}tracestate needs {prefix}traceparent", "give both, or none")
-    members = state.split(",")
-    if not state or len(members) > _MAX_MEMBERS or not all(map(_MEMBER.fullmatch, members)):
+    if traceparent is None:
+        raise UsageError(f"{prefix}tracestate needs {prefix}traceparent", "set both, or neither")
+    members = tracestate.split(",")
+    if not tracestate or len(members) > _MAX_MEMBERS or not all(map(_MEMBER.fullmatch, members)):
         raise UsageError(
-            f"{prefix}tracestate: {state[:60]!r} is not a W3C tracestate",
+            f"{prefix}tracestate: {tracestate[:60]!r} is not a W3C tracestate",
             "write it like vendor=value,other=1",
         )
-    if len(state) > MAX_TRACESTATE:
-        raise UsageError(f"{prefix}tracestate has {len(state)} characters", f"give {MAX_TRACESTATE} at most")
+    if len(tracestate) > MAX_TRACESTATE:
+        raise UsageError(
+            f"{prefix}tracestate has {len(tracestate)} characters", f"give {MAX_TRACESTATE} at most"
+        )
 
 
 def _check_attribute(name: str, text: str) -> None:

@@ -33,7 +33,7 @@ class Erasure(Struct, frozen=True, omit_defaults=True):
 
     aggregate: str
     id: str
-    at: str | UnsetType = msgspec.field(default=UNSET, name="time")
+    time: str | UnsetType = UNSET
     command: str | UnsetType = UNSET
     key: str | UnsetType | None = UNSET
 

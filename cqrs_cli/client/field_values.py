@@ -62,28 +62,30 @@ class _DuplicateFieldError(Exception):
 
 
 def _set_field(owner: str, values: Any, type_node: TypeNode, match: "re.Match[str]") -> None:
-    """Set the value at the field's name and keys (`lines[0][sku]`) in `values`, an object of type `type_node`."""
+    """Set the value of a field, at its name and keys (`lines[0][sku]`), in `values`, an object of type `type_node`."""
     keys, text, is_json = [match["name"], *_KEY.findall(match["path"])], match["text"], bool(match["json"])
     steps = []
     for key in keys:
-        owner, key, type_node = _step(owner, type_node, key)
+        owner, key, type_node = _find_member(owner, type_node, key)
         steps.append((key, type_node))
-    for key, holder in steps[:-1]:
-        values = _enter(values, key, [] if _item(holder) is not None else {})
-    key, item = steps[-1][0], _item(type_node)
+    for key, member_type in steps[:-1]:
+        values = _get_or_create(values, key, [] if _item_type(member_type) is not None else {})
+    key, item_type = steps[-1][0], _item_type(type_node)
     field_path = match["name"] + match["path"]
-    if item is not None and not is_json:  # `tag=a tag=b`
-        values, key, type_node = _enter(values, key, []), "", item
+    if item_type is not None and not is_json:  # `tag=a tag=b`
+        values, key, type_node = _get_or_create(values, key, []), "", item_type
         field_path += f"[{len(values)}]"
-    _set(values, key, _from_json(text, type_node) if is_json else _from_text(text, type_node, field_path))
+    _set_value(
+        values, key, _from_json(text, type_node) if is_json else _from_text(text, type_node, field_path)
+    )
 
 
-def _step(owner: str, type_node: TypeNode, key: str) -> tuple[str, str, TypeNode]:
+def _find_member(owner: str, type_node: TypeNode, key: str) -> tuple[str, str, TypeNode]:
     """Return a member of `owner`: its display name (`lines[0]`), its JSON key, its type.
 
     Raises `LookupError` with the known members if there is no such member.
     """
-    type_node = _holder(type_node)
+    type_node = _container_type(type_node)
     if type_node.form == "object":
         for field, field_type in type_node.fields:
             if key in (field.name, field.encode_name):
@@ -91,45 +93,45 @@ def _step(owner: str, type_node: TypeNode, key: str) -> tuple[str, str, TypeNode
         raise LookupError(f"{owner} has no field {key!r}", describe_fields(type_node.wire.cls))
     if type_node.form == "dict":
         return f"{owner}[{key}]", key, type_node.parts[1]
-    if (item := _item(type_node)) is not None:
+    if (item_type := _item_type(type_node)) is not None:
         if key and not key.isdecimal():
             raise LookupError(f"{owner} is a list: write {owner}[]=… or {owner}[0]=…, not {owner}[{key}]")
-        return f"{owner}[{key}]", key, item
+        return f"{owner}[{key}]", key, item_type
     if isinstance(type_node.wire, AnyType):
         return f"{owner}[{key}]", key, type_node
     raise LookupError(f"{owner} is {spell_type(type_node.unwrapped)}: it has no [{key}]")
 
 
-def _members(type_node: TypeNode) -> list[TypeNode]:
+def _union_members(type_node: TypeNode) -> list[TypeNode]:
     """Return the members of a union without null; for another type, the type itself."""
     if type_node.form != "union":
         return [type_node]
     return [
         member
         for part in type_node.parts
-        for member in _members(part)
+        for member in _union_members(part)
         if not isinstance(member.wire, NoneType)
     ]
 
 
-def _holder(type_node: TypeNode) -> TypeNode:
+def _container_type(type_node: TypeNode) -> TypeNode:
     """Return the first member of a union that is an object, dict or list; else the first member."""
-    members = _members(type_node)
+    members = _union_members(type_node)
     return next((member for member in members if member.form not in ("value", "closed")), members[0])
 
 
-def _item(type_node: TypeNode) -> TypeNode | None:
+def _item_type(type_node: TypeNode) -> TypeNode | None:
     """Return the type of a list's items; None if the type is not a list."""
-    first, *more = _members(type_node)
-    return first.parts[0] if first.form in ("list", "set") and not more else None
+    first_member, *other_members = _union_members(type_node)
+    return first_member.parts[0] if first_member.form in ("list", "set") and not other_members else None
 
 
-def _enter(values: Any, key: str, empty: Any) -> Any:
+def _get_or_create(values: Any, key: str, empty: Any) -> Any:
     """Return the list or object at a key, and create it if it is missing."""
     if isinstance(values, list):
         if key and int(key) < len(values):
             return _require_same_type(values[int(key)], empty)
-        _set(values, key, empty)
+        _set_value(values, key, empty)
         return empty
     return _require_same_type(values.setdefault(key, empty), empty)
 
@@ -140,7 +142,7 @@ def _require_same_type(value: Any, empty: Any) -> Any:
     return value
 
 
-def _set(values: Any, key: str, value: Any) -> None:
+def _set_value(values: Any, key: str, value: Any) -> None:
     """Set the value at a key of an object, or append it to a list; raises an error if the key has a value."""
     if isinstance(values, list):
         if key and int(key) < len(values):
@@ -165,26 +167,26 @@ def _from_text(text: str, type_node: TypeNode, path: str) -> Any:
     except msgspec.ValidationError:
         if values := values_of(type_node.annotation):
             raise ValueError(f"not one of {', '.join(values)}") from None
-        if (holder := _holder(type_node)).form == "object":
-            first = next((field.encode_name for field, _ in holder.fields), "field")
-            raise ValueError(f"it has fields of its own: write {path}[{first}]=…") from None
+        if (container_type := _container_type(type_node)).form == "object":
+            first_field = next((field.encode_name for field, _ in container_type.fields), "field")
+            raise ValueError(f"it has fields of its own: write {path}[{first_field}]=…") from None
         raise
 
 
 def _from_json(text: str, type_node: TypeNode) -> Raw:
     """Return JSON unchanged; raise `ValueError` for invalid JSON, and for a value of another type."""
-    raw = text.encode()
+    content = text.encode()
     try:
-        msgspec.json.decode(raw)
+        msgspec.json.decode(content)
     except msgspec.DecodeError:
         raise ValueError(f"not JSON: {text[:40]} (a text is written with = instead of :=)") from None
     try:
-        msgspec.json.decode(raw, type=type_node.annotation)
+        msgspec.json.decode(content, type=type_node.annotation)
     except msgspec.ValidationError as error:
         if (values := values_of(type_node.annotation)) and "enum value" in str(error):
             raise ValueError(f"not one of {', '.join(values)}") from None
         raise
-    return Raw(raw)
+    return Raw(content)
 
 
 def describe_fields(cls: type) -> str:

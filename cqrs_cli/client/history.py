@@ -90,10 +90,10 @@ def parse_at(text: str | None) -> StateFilter:
         version = int(text)
         return lambda state: state.version <= version
     try:
-        latest = rfc3339(parse_moment(text))
+        latest_time = rfc3339(parse_moment(text))
     except ValueError as error:
         raise UsageError(f"--at: {error}", "give a version or a time") from None
-    return lambda state: state.time <= latest
+    return lambda state: state.time <= latest_time
 
 
 def find_ranges(
@@ -188,23 +188,28 @@ def fold_history(
 
     `events=False` keeps no events in memory. Raises `ContradictionError` with the position of an invalid event.
     """
-    latest: VersionedState | None = None
-    included: VersionedState | None = None
+    latest_state: VersionedState | None = None
+    selected_state: VersionedState | None = None
     event_list: list[EventEnvelope] = []
     for log_range, record in records:
         try:
             event = read_event(record.value)
-            after = fold_event(aggregate, latest, event)
+            next_state = fold_event(aggregate, latest_state, event)
         except (FoldError, ValueError) as error:
             raise record_fault(
                 aggregate.name, "events", log_range.topic, log_range.partition, record.offset, error
             ) from error
-        if after is not latest:
-            latest = after
+        if next_state is not latest_state:
+            latest_state = next_state
             if events:
                 event_list.append(event)
-            if is_included(latest):
-                included = latest
-    if included is None:
+            if is_included(latest_state):
+                selected_state = latest_state
+    if selected_state is None:
         return AggregateHistory(0, aggregate.decider.initial, None, [])
-    return AggregateHistory(included.version, included.state, included.time, event_list[: included.version])
+    return AggregateHistory(
+        selected_state.version,
+        selected_state.state,
+        selected_state.time,
+        event_list[: selected_state.version],
+    )

@@ -57,7 +57,7 @@ class OutcomeWaiter:
         self._sender = sender
         self._reader: Consumer = clients.consumer(connection)
         read_error = partial(readers.read_error, connection)
-        self._follower = Follower(self._reader, read_error, unreachable=lambda: None)
+        self._follower = Follower(self._reader, read_error, on_unreachable=lambda: None)
         self._assigned: set[tuple[str, int]] = set()
         self._outstanding: dict[int, str] = {}  # command number → command id
         self._last_number = 0
@@ -65,7 +65,7 @@ class OutcomeWaiter:
         self._reported: dict[tuple[str, int, int], int] = {}
         #: Outcomes whose command may not have its delivery report yet, by the position of the command.
         self._unmatched: dict[tuple[str, int, int], ReceivedOutcome] = {}
-        self._matched: list[ReceivedOutcome] = []  # outcomes that `arrived` returns next
+        self._matched: list[ReceivedOutcome] = []  # outcomes that `poll_outcomes` returns next
         #: Moved command → the numbers of its sends, in the order of their outcomes.
         self._moved: dict[_MovedCommand, list[int]] = {}
         #: Outcomes in a target partition that were read before `MOVED`.
@@ -133,11 +133,15 @@ class OutcomeWaiter:
     def forget(self, number: int) -> None:
         """Stop waiting for the outcome of the command with this number."""
         self._outstanding.pop(number, None)
-        self._reported = {position: other for position, other in self._reported.items() if other != number}
+        self._reported = {
+            position: other_number
+            for position, other_number in self._reported.items()
+            if other_number != number
+        }
         for key, numbers in [*self._moved.items()]:
-            self._set_moved(key, [other for other in numbers if other != number])
+            self._set_moved(key, [other_number for other_number in numbers if other_number != number])
 
-    def arrived(self, timeout: float = 0.0) -> list[ReceivedOutcome]:
+    def poll_outcomes(self, timeout: float = 0.0) -> list[ReceivedOutcome]:
         """Return the outcomes that have arrived; wait at most `timeout` seconds for the first record."""
         messages = self._follower.poll(1000, timeout)
         own_ids = set(self._outstanding.values()) if self._assigned_targets else set()
@@ -147,7 +151,7 @@ class OutcomeWaiter:
         outcomes, self._matched = self._matched, []
         return outcomes
 
-    def remaining(self, timeout: float) -> Iterator[list[ReceivedOutcome]]:
+    def remaining_outcomes(self, timeout: float) -> Iterator[list[ReceivedOutcome]]:
         """Yield the outstanding outcomes as they arrive; stop early if no outcome arrives for `timeout` seconds."""
         self._sender.flush()
         deadline = time.monotonic() + timeout
@@ -155,7 +159,7 @@ class OutcomeWaiter:
             seconds_left = deadline - time.monotonic()
             if seconds_left <= 0:
                 return
-            outcomes = self.arrived(min(seconds_left, 0.2))
+            outcomes = self.poll_outcomes(min(seconds_left, 0.2))
             if outcomes:
                 yield outcomes
                 deadline = time.monotonic() + timeout
@@ -169,8 +173,10 @@ class OutcomeWaiter:
             return
         try:
             _, end = readers.watermarks(self._reader, topic, partition)
-            first = None if since is None else readers.offset_with(self._reader, topic, partition, since)
-            start = end if first is None else first
+            first_offset = (
+                None if since is None else readers.offset_with(self._reader, topic, partition, since)
+            )
+            start = end if first_offset is None else first_offset
             self._reader.incremental_assign([TopicPartition(topic, partition, start)])
         except readers.MissingError:
             # Raises the precise error: the topic is missing, or an ACL hides it.
@@ -205,7 +211,7 @@ class OutcomeWaiter:
             self._unmatched_by_id[moved] = outcome
 
     def _receive(self, topic: str, outcome: ReceivedOutcome) -> None:
-        """Take an outcome of a sent command. After `MOVED`, wait for the outcome in the target partition."""
+        """Store the outcome of a sent command. After `MOVED`, wait for the outcome in the target partition."""
         verdict = outcome.envelope.data
         if verdict.reason != Reason.MOVED.name or not isinstance(verdict.movedto, int):
             self._matched.append(outcome)

@@ -20,8 +20,8 @@ OnDelivered = Callable[[int, int], None]
 #: Called with the error of a command that was not delivered.
 OnFailure = Callable[[CqrsError], None]
 
-_SINGLE: dict[str, Any] = {"linger_ms": 0, "delivery_timeout_ms": 30_000}
-_BULK: dict[str, Any] = {
+_SINGLE_CONFIG: dict[str, Any] = {"linger_ms": 0, "delivery_timeout_ms": 30_000}
+_BULK_CONFIG: dict[str, Any] = {
     "linger_ms": 50,
     "batch_size": 1_000_000,
     "queue_buffering_max_messages": 500_000,
@@ -38,8 +38,8 @@ _RETRIABLE = {
     ErrorKind.DELIVERY_TIMEOUT,
 }
 
-#: Sends between two polls for delivery reports.
-_POLL_EVERY = 1000
+#: Number of sends between two polls for delivery reports.
+_SENDS_PER_POLL = 1000
 
 #: The error codes of commands that fail because of a fatal error.
 _FATAL_CODES = (KafkaError._FATAL, KafkaError._PURGE_QUEUE)
@@ -61,7 +61,7 @@ class CommandProducer:
     def __init__(
         self, connection: Connection, partitioner: Partitioner, *, bulk: bool = False, reports: bool = True
     ) -> None:
-        self.sent = 0
+        self.sent_count = 0
         self._failed = 0
         self._failure: tuple[str, KafkaError] | None = None
         self._fatal: KafkaError | None = None
@@ -73,7 +73,7 @@ class CommandProducer:
             allow_auto_create_topics=False,
             delivery_report_only_error=not reports,
             message_max_bytes=100_000_000,  # the topic's limit applies, not librdkafka's default of 1,000,000
-            **(_BULK if bulk else _SINGLE),
+            **(_BULK_CONFIG if bulk else _SINGLE_CONFIG),
         )
         # The idempotent producer requests its producer id after 1 ms. If another request is opening the connection
         # then, the producer finds no connection, and retries only after 500 ms (measured: 5 sends of 12).
@@ -86,9 +86,9 @@ class CommandProducer:
         self.discard_queued()
 
     @property
-    def delivered(self) -> int:
+    def delivered_count(self) -> int:
         """The number of commands in the log; exact after `flush` or `discard_queued`."""
-        return self.sent - self._failed - len(self._producer)
+        return self.sent_count - self._failed - len(self._producer)
 
     def partition_count(self, topic: str) -> int:
         """Return the topic's partition count; raise `ConfigurationError` if the topic does not exist."""
@@ -141,8 +141,8 @@ class CommandProducer:
                 self._run_callbacks(self._producer.poll, 0.05)
             except KafkaException as error:
                 raise self._failure_error(topic, clients.kafka_error(error)) from error
-        self.sent += 1
-        if self.sent % _POLL_EVERY == 0:
+        self.sent_count += 1
+        if self.sent_count % _SENDS_PER_POLL == 0:
             self.poll()
 
     def poll(self) -> None:
@@ -157,7 +157,7 @@ class CommandProducer:
         self._raise_failure()
 
     def discard_queued(self) -> None:
-        """Drop the queued commands, and wait for the commands in flight: `delivered` is exact afterwards."""
+        """Drop the queued commands, and wait for the commands in flight: `delivered_count` is exact afterwards."""
         self._producer.purge(in_queue=True, in_flight=False, blocking=True)
         while self._flush():
             pass  # ends with the delivery timeout at the latest

@@ -31,29 +31,29 @@ class ProjectAggregates:
         self.payloads = settings.payloads()
         self._settings = settings
         self._codecs: dict[str, RecordCodec] = {}
-        self._loaded: dict[str, Aggregate] = {}
+        self._aggregates: dict[str, Aggregate] = {}
         self._types: dict[type, list[tuple[Aggregate, str]]] = {}
 
     def aggregate(self, name: str) -> Aggregate:
         """Return the aggregate with this name; raise `UsageError` with the known names if it does not exist."""
-        aggregate = self._loaded.get(name)
+        aggregate = self._aggregates.get(name)
         if aggregate is None:
-            aggregate = self._loaded[name] = registry.load(name, self._package, self._root)
+            aggregate = self._aggregates[name] = registry.load(name, self._package, self._root)
         return aggregate
 
-    def codec(self, aggregate: Aggregate, events: str) -> "RecordCodec":
+    def codec(self, aggregate: Aggregate, events_topic: str) -> "RecordCodec":
         """Return the codec of the aggregate's events in this topic, cached with the data keys that it has read."""
-        codec = self._codecs.get(events)
+        codec = self._codecs.get(events_topic)
         if codec is None:
-            codec = self._codecs[events] = self._open_codec(aggregate, events)
+            codec = self._codecs[events_topic] = self._open_codec(aggregate, events_topic)
         return codec
 
-    def _open_codec(self, aggregate: Aggregate, events: str) -> "RecordCodec":
+    def _open_codec(self, aggregate: Aggregate, events_topic: str) -> "RecordCodec":
         from cqrs_cli.client.codecs import decrypting_codec
         from cqrs_cli.kafka.connection.connection import Connection
         from cqrs_cli.kafka.topics.topics import Topics
 
-        topics = Topics(aggregate.name, events.removesuffix(f"{aggregate.name}.events"))
+        topics = Topics(aggregate.name, events_topic.removesuffix(f"{aggregate.name}.events"))
         if not aggregate.has_personal_fields or self._settings.keys() is None:  # nothing is read from Kafka
             unconnected = Connection("", payloads=self.payloads)
             return decrypting_codec(unconnected, topics, aggregate)
@@ -116,9 +116,7 @@ class ProjectAggregates:
         return []
 
     def _wire_types(self, name: str, command_class: type) -> list[str]:
-        return [
-            wire_type for wire_type, known in self.aggregate(name).commands.items() if known is command_class
-        ]
+        return [wire_type for wire_type, cls in self.aggregate(name).commands.items() if cls is command_class]
 
 
 @lru_cache(8)

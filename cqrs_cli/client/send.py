@@ -103,8 +103,8 @@ def send_all(
         producer.send(topics[command.aggregate].commands, command.subject.encode(), command.value)
         counts[command.aggregate] += 1
 
-    for sent in _send_each(producer, commands, send):
-        progress(sent)
+    for sent_count in _send_each(producer, commands, send):
+        progress(sent_count)
     return SentCommands(dict(counts), round(time.monotonic() - started_at, 3))
 
 
@@ -125,8 +125,8 @@ def send_and_wait(
 
     def send(command: ReadyCommand) -> None:
         waiter.send(topics[command.aggregate], command.subject.encode(), command.value, command.id)
-        if producer.sent % COMMANDS_PER_POLL == 0:
-            outcomes.extend(waiter.arrived())
+        if producer.sent_count % COMMANDS_PER_POLL == 0:
+            outcomes.extend(waiter.poll_outcomes())
 
     try:
         for _ in _send_each(producer, commands, send):
@@ -135,7 +135,7 @@ def send_and_wait(
     except UsageError as error:
         line_error = error
     yield outcomes
-    yield from waiter.remaining(timeout)
+    yield from waiter.remaining_outcomes(timeout)
     if line_error is not None:
         raise line_error
 
@@ -145,7 +145,7 @@ def send_one_and_wait(
 ) -> list[ReceivedOutcome]:
     """Send one command, and wait at most `timeout` seconds for its outcome; return an empty list on timeout."""
     waiter.send(topics, command.subject.encode(), command.value, command.id)
-    return [outcome for arrived in waiter.remaining(timeout) for outcome in arrived]
+    return [outcome for batch in waiter.remaining_outcomes(timeout) for outcome in batch]
 
 
 def _send_each(
@@ -155,8 +155,8 @@ def _send_each(
     try:
         for command in commands:
             send(command)
-            if producer.sent % COMMANDS_PER_POLL == 0:
-                yield producer.sent
+            if producer.sent_count % COMMANDS_PER_POLL == 0:
+                yield producer.sent_count
         producer.flush()
     except UsageError as error:
         producer.flush()
@@ -172,7 +172,7 @@ def _send_each(
 
 
 def _sent_text(producer: CommandProducer) -> str:
-    count = producer.delivered
+    count = producer.delivered_count
     return f"{count:,} command{' was' if count == 1 else 's were'} sent"
 
 

@@ -22,7 +22,7 @@ from cqrs_cli.core.messages.outcome import OutcomeEnvelope
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.state.errors import REBUILD, CorruptError
+from cqrs_cli.state.errors import REBUILD_HINT, CorruptError
 from cqrs_cli.state.store import Positions
 
 
@@ -122,7 +122,7 @@ def check_outcomes_kept(log: PartitionLog, cache: FoldingCache, start: int) -> N
     if 0 < cache.positions.outcomes < start and cache.has_deferred:
         raise CorruptError(
             f"the shard of {log.log_name('commands')} has deferred commands, and outcomes up to {start} are deleted",
-            REBUILD,
+            REBUILD_HINT,
         )
 
 

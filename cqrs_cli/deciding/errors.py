@@ -4,8 +4,9 @@ from collections.abc import Iterable
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.errors import ConfigurationError, CqrsError, TakenOverError, UnavailableError
+from cqrs_cli.kafka.admin.clock import local_clock
 from cqrs_cli.kafka.admin.topics import Admin
-from cqrs_cli.kafka.admin.transactions import OpenTransaction, now_ms
+from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.position_notation import format_position
@@ -41,7 +42,7 @@ def hidden_commands(connection: Connection, partitions: Iterable[tuple[str, int]
             transactions = admin.all_open_transactions(log_partitions) if log_partitions else []
     except CqrsError:
         return []
-    now = now_ms()
+    now = local_clock()
     return [transaction for transaction in transactions if not transaction.is_young(now)]
 
 

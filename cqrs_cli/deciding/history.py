@@ -2,7 +2,7 @@
 
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Kind
-from cqrs_cli.state.errors import REBUILD, AheadError
+from cqrs_cli.state.errors import REBUILD_HINT, AheadError
 from cqrs_cli.state.evidence import Evidence
 
 
@@ -11,7 +11,7 @@ def check_history(log: PartitionLog, last_event: Evidence | None, last_outcome: 
     from the log. Call this before the shard is folded further.
     """
     if mismatch := history_mismatch(log, last_event, last_outcome):
-        raise AheadError(f"the shard was folded from records that the log has lost: {mismatch}", REBUILD)
+        raise AheadError(f"the shard was folded from records that the log has lost: {mismatch}", REBUILD_HINT)
 
 
 def history_mismatch(log: PartitionLog, last_event: Evidence | None, last_outcome: Evidence | None) -> str:

@@ -15,7 +15,7 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.keyspace.assigned_keys import AssignedKeys
 from cqrs_cli.keyspace.records import Split
-from cqrs_cli.state.errors import REBUILD, AheadError
+from cqrs_cli.state.errors import REBUILD_HINT, AheadError
 from cqrs_cli.state.evidence import evidence
 
 
@@ -96,13 +96,13 @@ def _check_not_ahead(parent: PartitionLog, cache: StateCache, split: Split) -> N
         raise AheadError(
             f"the shard has decisions of {parent.log_name('commands')} up to {folded.commands}, the log up to"
             f" {split.commands}",
-            REBUILD,
+            REBUILD_HINT,
         )
     if folded.outcomes > split.outcomes:
         raise AheadError(
             f"the shard was folded to offset {folded.outcomes} of {parent.log_name('outcomes')}, after the split at"
             f" {split.outcomes}",
-            REBUILD,
+            REBUILD_HINT,
         )
 
 

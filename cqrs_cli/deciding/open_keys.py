@@ -9,7 +9,7 @@ from cqrs_cli.deciding.owner_keys import OwnerKeys
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.state_cache import UNRESOLVED_KEYS_MARKER
 from cqrs_cli.kafka.keys_log import KafkaKeysLog
-from cqrs_cli.state.errors import REBUILD, CorruptError
+from cqrs_cli.state.errors import REBUILD_HINT, CorruptError
 from cqrs_cli.state.key_cache import KeyStore, MemoryKeys, open_keys
 from cqrs_cli.state.store import Store
 
@@ -40,5 +40,6 @@ def check_no_unresolved_keys(store: Store, log_name: str) -> None:
     """
     if store.get_value(UNRESOLVED_KEYS_MARKER):
         raise CorruptError(
-            f"the shard of {log_name} may have redacted values whose key was lost instead of erased", REBUILD
+            f"the shard of {log_name} may have redacted values whose key was lost instead of erased",
+            REBUILD_HINT,
         )

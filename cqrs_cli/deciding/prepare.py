@@ -22,7 +22,7 @@ from cqrs_cli.ownership.claim import Claim, next_run_epoch
 from cqrs_cli.ownership.committed_claims import committed_claims
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.system.concurrent_calls import WORKERS
-from cqrs_cli.system.limits import BASE_BYTES, DESCRIPTORS_A_BROKER, Needs, owner_needs, raise_soft_limits
+from cqrs_cli.system.limits import BASE_BYTES, DESCRIPTORS_PER_BROKER, Needs, owner_needs, raise_soft_limits
 
 if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings
@@ -138,7 +138,7 @@ def without_topics(settings: "Settings", connection: Connection, aggregates: Ite
 def _raise_limits(aggregate_count: int, brokers: int) -> None:
     """Raise this process's limits: the driver retires several partitions at once, and reads each group's claims."""
     retire_descriptors = owner_needs(WORKERS, brokers).descriptors
-    read_descriptors = aggregate_count * DESCRIPTORS_A_BROKER * brokers
+    read_descriptors = aggregate_count * DESCRIPTORS_PER_BROKER * brokers
     raise_soft_limits(Needs(retire_descriptors + read_descriptors, BASE_BYTES), "the driver of a run")
 
 

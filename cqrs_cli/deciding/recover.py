@@ -18,7 +18,7 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.position_notation import format_position
 from cqrs_cli.ownership.claim import Accepted
 from cqrs_cli.ownership.complete_events import check_complete
-from cqrs_cli.state.errors import REBUILD, AheadError
+from cqrs_cli.state.errors import REBUILD_HINT, AheadError
 from cqrs_cli.state.evidence import evidence
 from cqrs_cli.state.store import Store
 
@@ -184,5 +184,5 @@ def check_not_ahead(store: Store, log: PartitionLog, position: int) -> None:
     if (decided_end := store.positions().commands) > position:
         raise AheadError(
             f"the shard of {log.log_name('commands')} has decisions up to {decided_end}, the log up to {position}",
-            REBUILD,
+            REBUILD_HINT,
         )

@@ -141,7 +141,7 @@ class StateCache:
         """Take over decisions that were just committed to Kafka, never earlier; `flush` applies them to the shard.
 
         `events` to `last_outcome` are the ends of the logs after the commit, and the last records
-        (`kafka.writer.Written`).
+        (`kafka.writer.WrittenEnds`).
         """
         if self._states or self._remembered:
             self._states.update(decisions.states)

@@ -9,9 +9,9 @@ from cqrs_cli.core.deferral.deferrals import CLOCK_TOLERANCE
 from cqrs_cli.doctor.check import Check, fail, ok, run_check, warn
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.formatting import counted
-from cqrs_cli.kafka.admin.clock import OwnClock, clocks_text, this_clock
+from cqrs_cli.kafka.admin.clock import OwnClock, clock_message, local_clock
 from cqrs_cli.kafka.admin.topics import Admin, find_with_extras
-from cqrs_cli.kafka.admin.transactions import OpenTransaction, now_ms
+from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.acls import Role, required_acls
@@ -94,13 +94,15 @@ def _data_path(connection: Connection) -> Iterable[Check]:
     yield ok("data path", f"librdkafka {libversion()[0]} reaches the cluster")
 
 
-def compare_clocks(admin: Admin, tolerance: timedelta, own: OwnClock = this_clock) -> Iterator[Check]:
+def compare_clocks(admin: Admin, tolerance: timedelta, own: OwnClock = local_clock) -> Iterator[Check]:
     """Compare this machine's clock with the broker's clock: owners on this machine would use it."""
     difference = admin.clock_difference(own)
     if difference is None:
         yield ok("clock", "the broker does not report its time: this needs the ACL Describe on the cluster")
     elif abs(difference) > milliseconds(tolerance):
-        yield warn("clock", clocks_text(difference), "synchronise the clock with chrony or systemd-timesyncd")
+        yield warn(
+            "clock", clock_message(difference), "synchronise the clock with chrony or systemd-timesyncd"
+        )
     else:
         yield ok("clock", f"differs from the broker's clock by at least {abs(difference) / 1000:.1f} s")
 
@@ -187,7 +189,7 @@ def _transactions(admin: Admin, topic_infos: dict[str, TopicInfo]) -> Iterator[C
     if limit is not None and limit < TRANSACTION_TIMEOUT * 1000:
         yield fail("transactions", transaction_timeout_error(TRANSACTION_TIMEOUT, limit))
     open_transactions = admin.all_open_transactions(partitions) if partitions else []
-    now = now_ms()
+    now = local_clock()
     hanging = [transaction for transaction in open_transactions if transaction.hangs(now)]
     server = admin.connection.bootstrap_server
     yield from (fail("transactions", _blocked(transaction, server)) for transaction in hanging)

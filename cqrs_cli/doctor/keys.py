@@ -10,7 +10,7 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.address import KeyRingAddress
-from cqrs_cli.keys.kek_usage import KeysCount, MasterUse
+from cqrs_cli.keys.kek_usage import KekUsage, KeysCount
 from cqrs_cli.keys.keyring import Keyring
 
 #: The name of the check.
@@ -61,7 +61,7 @@ def check_keks(connection: Cluster, topics: Topics, keyring: Keyring) -> Iterato
     )
 
 
-def count_kek_usage(connection: Cluster, topics: Topics) -> Mapping[str, MasterUse]:
+def count_kek_usage(connection: Cluster, topics: Topics) -> Mapping[str, KekUsage]:
     """Return the use of each KEK, by name. Raises an error if the topic is missing or cannot be read to its end."""
     count = KeysCount(topics.keys)
     partitions = range(readers.partition_count(connection, topics.keys))

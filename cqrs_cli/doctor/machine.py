@@ -43,7 +43,7 @@ def check_java(needed: bool = True) -> Iterator[Check]:
         yield warn("java", f"{error.message}: the embedded Kafka needs it", error.hint)
         return
     version(java.path)  # raises an error if it does not run
-    yield ok("java", f"Java {java.release} at {java.path}, {java.why}")
+    yield ok("java", f"Java {java.release} at {java.path}, {java.reason}")
 
 
 def check_python(optimized: bool | None = None) -> Iterator[Check]:

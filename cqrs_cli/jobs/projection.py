@@ -58,13 +58,15 @@ def run_projection(
 
     Raises the error that ended the run.
     """
-    with TaskMessages(driver_address(context)) as notes, closing(_ProgressReader(plan)) as reader:
-        return run_tasks(context, _ProjectionWork(plan, reader, notes, show, report), task_count, report)
+    with TaskMessages(driver_address(context)) as task_messages, closing(_ProgressReader(plan)) as reader:
+        return run_tasks(
+            context, _ProjectionWork(plan, reader, task_messages, show, report), task_count, report
+        )
 
 
 def run_in_process(
     plan: ProjectionPlan,
-    loaded: LoadedProjection,
+    loaded_projection: LoadedProjection,
     show: Callable[[ProjectionProgress], None],
     report: Callable[[str], None],
 ) -> ProjectionProgress:
@@ -75,7 +77,7 @@ def run_in_process(
             show(reader.read_progress())
             reader.check_topics()
 
-        results = project_partitions(plan, plan.sources, loaded, report, show_progress)
+        results = project_partitions(plan, plan.sources, loaded_projection, report, show_progress)
         raise_gravest(results)
         return _with_task_totals(reader.read_progress(), results)
 
@@ -95,7 +97,7 @@ def _with_task_totals(progress: ProjectionProgress, results: Sequence[ProjectorR
 def _project_task(
     plan: ProjectionPlan,
     partitions: Assignment,
-    notes_address: Address,
+    messages_address: Address,
     results: "Accumulator[dict[int, ProjectorResult]]",
     _: int,
     data: Iterable[int],
@@ -104,7 +106,7 @@ def _project_task(
     from cqrs_cli.following.projections.task import run_task
 
     root, aggregates = code_root(PACKAGE, plan.root), code_root(plan.aggregates, plan.root)
-    for result in run_task(plan, partitions, root, aggregates, notes_address):
+    for result in run_task(plan, partitions, root, aggregates, messages_address):
         results.add({plan.sources.index(result.source): result})
     yield from data
 
@@ -127,13 +129,13 @@ class _ProgressReader:
                 self._ends_read_at = time.monotonic()
                 self._ends = stable_ends(self._plan)
             with read_only(self._engine).connect() as connection:
-                stored = read_positions(connection, self._plan.name)
+                stored_positions = read_positions(connection, self._plan.name)
         except (SQLAlchemyError, CqrsError):
             return self._last_progress
         positions = {
-            source: stored[source.topic, source.partition].next_offset
+            source: stored_positions[source.topic, source.partition].next_offset
             for source in self._plan.sources
-            if (source.topic, source.partition) in stored
+            if (source.topic, source.partition) in stored_positions
         }
         self._last_progress = ProjectionProgress(
             time.monotonic(), positions, self._ends, is_shadow=self._plan.is_shadow
@@ -144,9 +146,9 @@ class _ProgressReader:
         """Raise `ContradictionError` if a topic is gone: a consumer may notice that after minutes, or never. Raise
         `OutgrownError` if a topic has more partitions: only a new plan has the new partitions.
         """
-        sizes = self._topics.check_if_due()
+        partition_counts = self._topics.check_if_due()
         if self._plan.targets is None:
-            require_all_partitions(sizes, self._plan.sources)
+            require_all_partitions(partition_counts, self._plan.sources)
 
     def close(self) -> None:
         self._engine.dispose()
@@ -163,20 +165,21 @@ class _ProjectionWork(LongWork[ProjectorResult, ProjectionProgress]):
         self,
         plan: ProjectionPlan,
         reader: _ProgressReader,
-        notes: TaskMessages,
+        task_messages: TaskMessages,
         show: Callable[[ProjectionProgress], None],
         report: Callable[[str], None],
     ) -> None:
         super().__init__(f"cqrs project {plan.name}", len(plan.sources), Timing(), plan.targets is None)
-        self._plan, self._notes, self._show, self._report = plan, notes, show, report
+        self._plan, self._task_messages, self._show, self._report = plan, task_messages, show, report
         self._reader, self._last_progress = reader, reader.read_progress()
-        self._start_positions: dict[int, int] = {}  # source number → the position at which its task began
+        # Number of the source → the position at which its task began.
+        self._start_positions: dict[int, int] = {}
         self._resubmissions = 0  # the number of resubmitted tasks
 
     def task(
         self, partitions: Assignment, submission: int, results: "Accumulator[dict[int, ProjectorResult]]"
     ) -> Task:
-        return partial(_project_task, self._plan, partitions, self._notes.address, results)
+        return partial(_project_task, self._plan, partitions, self._task_messages.address, results)
 
     def note_submission(self, partitions: Assignment, submission: int) -> None:
         self._resubmissions += submission > 0
@@ -198,7 +201,7 @@ class _ProjectionWork(LongWork[ProjectorResult, ProjectionProgress]):
         self._show(progress)
 
     def new_messages(self) -> Iterable[str]:
-        return self._notes.take_new()
+        return self._task_messages.take_new_messages()
 
     def check_topics(self) -> None:
         self._reader.check_topics()
@@ -218,8 +221,8 @@ class _ProjectionWork(LongWork[ProjectorResult, ProjectionProgress]):
 
     def final_progress(self, results: Sequence[ProjectorResult]) -> ProjectionProgress:
         for text in (text for result in results for text in result.notes):
-            self._notes.add(text)  # the task's own datagram may be lost
-        for text in self._notes.take_new():
+            self._task_messages.add(text)  # the task's own datagram may be lost
+        for text in self._task_messages.take_new_messages():
             self._report(text)
         raise_gravest(results)
         return _with_task_totals(self.poll_progress()(), results)

@@ -91,7 +91,7 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
         super().__init__("cqrs run", len(self._partitions), plan.timing, plan.targets is None)
         address = progress.reports.address
         self._plan = replace(plan, reports=address)
-        self._processes = processes and replace(processes, reports=address)
+        self._processes = None if processes is None else replace(processes, reports=address)
         self._context, self._progress, self._show, self._report = context, progress, show, report
         is_standby = plan.timing.standby_timeout is not None
         self._watch = PlanWatch(plan, processes, sources) if is_standby else None
@@ -101,7 +101,7 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
         self, numbers: Assignment, submission: int, results: "Accumulator[dict[int, OwnerExit[Any]]]"
     ) -> Task:
         plan = replace(self._plan, submission=submission)
-        processes = self._processes and replace(self._processes, submission=submission)
+        processes = None if self._processes is None else replace(self._processes, submission=submission)
         return partial(_own_task, plan, processes, numbers, results)
 
     def note_submission(self, numbers: Assignment, submission: int) -> None:
@@ -132,13 +132,14 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
         decides reports the error once and continues, because no event is lost.
         """
         if self._watch is not None:
-            self._watch.check(self._progress.owned)
+            self._watch.check(self._progress.owned_partitions)
         try:
             if self._progress.topics is not None and self._processes is not None:
-                sizes = self._progress.topics.check_if_due()
+                partition_counts = self._progress.topics.check_if_due()
                 if self._processes.targets is None:
                     require_all_partitions(
-                        sizes, [subscription.source for subscription in self._processes.subscriptions]
+                        partition_counts,
+                        [subscription.source for subscription in self._processes.subscriptions],
                     )
         except OutgrownError as error:
             if not self._plan.partitions():
@@ -198,11 +199,11 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
             self._report("no answer from Kafka: cancelling all tasks; open transactions will time out")
         if jvm.has_exited(self._context):
             return has_broker
-        quiet_until = time.monotonic() + (self.timing.close_timeout if has_broker else 0.0)
-        deadline = quiet_until + (self.timing.retire_deadline if has_broker else 0.0)
+        close_deadline = time.monotonic() + (self.timing.close_timeout if has_broker else 0.0)
+        checkpoint_deadline = close_deadline + (self.timing.retire_deadline if has_broker else 0.0)
         running_jobs = list(jobs)
         while running_jobs and time.monotonic() < (
-            deadline if self._progress.is_checkpointing() else quiet_until
+            checkpoint_deadline if self._progress.is_checkpointing() else close_deadline
         ):
             running_jobs[0].join(0.05)
             running_jobs = [job for job in running_jobs if job.is_alive()]

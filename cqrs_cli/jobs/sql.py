@@ -68,9 +68,8 @@ def text_columns(result: "DataFrame") -> "DataFrame":
     """
     from pyspark.sql import functions, types
 
-    renamed_result = result.toDF(
-        *(f"c{number}" for number in range(len(result.columns)))
-    )  # the names of a result may repeat
+    # The names of a result may repeat.
+    renamed_result = result.toDF(*(f"c{number}" for number in range(len(result.columns))))
     columns = []
     for field, name in zip(renamed_result.schema, result.columns, strict=True):
         column = functions.col(field.name)
@@ -116,15 +115,15 @@ class SqlSession:
         context: "SparkContext",
         connection: Connection,
         settings: "Settings",
-        at: str | Callable[[str], Mapping[int, int]] | None = None,
+        time_or_positions: str | Callable[[str], Mapping[int, int]] | None = None,
         flags: Mapping[str, str] | None = None,
     ) -> None:
-        """`at`: a time (RFC 3339), or a function from a topic to the offset of each of its partitions, which raises
-        `UsageError` for a topic without offsets. `flags`: the options of the data source that choose the cluster and
-        its topics.
+        """`time_or_positions`: a time (RFC 3339), or a function from a topic to the offset of each of its partitions,
+        which raises `UsageError` for a topic without offsets. `flags`: the options of the data source that choose the
+        cluster and its topics.
         """
         self._context, self._connection, self._settings = context, connection, settings
-        self._time_or_positions = at
+        self._time_or_positions = time_or_positions
         self._flags = dict(flags or {})
         self._created_views: set[str] = set()
         self._results: list[Any] = []
@@ -163,9 +162,8 @@ class SqlSession:
         from pyspark.errors import PySparkException
         from pyspark.logger import PySparkLogger
 
-        PySparkLogger.getLogger(
-            "SQLQueryContextLogger"
-        ).disabled = True  # it would print the JVM's stack first
+        # This logger would first print the JVM's stack.
+        PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
         try:
             yield
         except (PySparkException, Py4JError) as error:
@@ -181,8 +179,8 @@ class SqlSession:
     def _create_named_views(self, text: str) -> None:
         """Create the views that a query names.
 
-        SHOW creates all views of existing topics. If `at` is a function, SHOW creates only the views of states that the
-        query names, because the function may have no offsets for some topics.
+        SHOW creates all views of existing topics. If `time_or_positions` is a function, SHOW creates only the views of
+        states that the query names, because the function may have no offsets for some topics.
         """
         words = {word.lower() for word in _WORD.findall(text)}
         for name in self.names:
@@ -229,11 +227,11 @@ class SqlSession:
         from pyspark.errors import AnalysisException, ParseException
 
         text = str(error)
-        if (cqrs_errors := _CQRS_ERROR.findall(text)) and isinstance(
-            error_class := getattr(errors, cqrs_errors[-1][0], None), type
-        ):
-            message, _, hint = cqrs_errors[-1][1].partition("; ")
-            return error_class(message, hint)  # type: ignore[no-any-return]
+        for class_name, message_and_hint in _CQRS_ERROR.findall(text)[-1:]:
+            error_class = getattr(errors, class_name, None)
+            if isinstance(error_class, type):
+                message, _, hint = message_and_hint.partition("; ")
+                return error_class(message, hint)  # type: ignore[no-any-return]
         line = " ".join(text.strip().partition("\n")[0].split()).rstrip(";")
         if isinstance(error, ParseException):
             return UsageError(f"not SQL: {line}", "write a query of Spark SQL")
@@ -245,8 +243,9 @@ class SqlSession:
         return CqrsError(f"the query failed: {line[:300]}", hint)
 
     def _hint(self, text: str) -> str:
-        unknown = re.search(r"TABLE_OR_VIEW_NOT_FOUND.*?`([^`]+)`", text, re.DOTALL)
-        if unknown is None:
+        match = re.search(r"TABLE_OR_VIEW_NOT_FOUND.*?`([^`]+)`", text, re.DOTALL)
+        if match is None:
             return "correct the query"
-        close = difflib.get_close_matches(unknown[1], self.names, 1)
-        return f"{f'did you mean {close[0]}? ' if close else ''}there are {', '.join(self.names)}"
+        similar_names = difflib.get_close_matches(match[1], self.names, 1)
+        suggestion = f"did you mean {similar_names[0]}? " if similar_names else ""
+        return f"{suggestion}there are {', '.join(self.names)}"

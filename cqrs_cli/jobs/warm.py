@@ -71,9 +71,9 @@ def _run_executor_once(java: Path, options: Sequence[str]) -> None:
             children = cluster_jvm.jvm.java.lang.ProcessHandle.current().children().toList()
             start_times = {child.pid(): start_time(child.pid()) for child in children}
         # The worker, which would have killed the executor after ten seconds, is gone.
-        for pid, started in start_times.items():
-            if started is not None:
-                terminate(pid, started, WRITE_TIMEOUT)
+        for pid, process_start in start_times.items():
+            if process_start is not None:
+                terminate(pid, process_start, WRITE_TIMEOUT)
 
 
 def _start_cluster(cluster_jvm: "ClientServer", folder: Path) -> str:

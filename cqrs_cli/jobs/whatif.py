@@ -81,16 +81,16 @@ def plan_whatif(
 ) -> WhatifPlan:
     """Return the plan of the simulation. Raises `ConfigurationError` for topics that are missing or set up wrongly."""
     with Admin(connection) as admin:
-        described = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
+        described_topics = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
     return WhatifPlan(
         connection,
-        described,
+        described_topics,
         settings.aggregates,
         settings.root,
         module,
         settings.root,
         DecisionSettings.of(settings),
-        read_key_space(connection, topics, settings.partitioner, described.partitions),
+        read_key_space(connection, topics, settings.partitioner, described_topics.partitions),
         since,
         until,
     )
@@ -114,16 +114,16 @@ def decide_all_again(
         def show_progress(results: dict[int, WhatifResult]) -> None:
             show(reports.progress({partition: result.commands for partition, result in results.items()}))
 
-        run = partial(run_job, context, results, show=show_progress, partitions=partitions)
+        run_tasks = partial(run_job, context, results, show=show_progress, partitions=partitions)
         if target is None:
-            results_by_partition = run(
-                partial(run_on_workers, context, partitions, partial(_task, plan), results)
+            results_by_partition = run_tasks(
+                partial(run_on_workers, context, partitions, partial(_decide_task, plan), results)
             )
         else:
-            rows = partial(_difference_rows, plan, results, target.format)
+            difference_rows = partial(_difference_rows, plan, results, target.format)
             columns = DIFFERENCE_COLUMNS if target.format == "parquet" else LINES
             with staged_writer(context, target) as write:
-                results_by_partition = run(partial(write, len(partitions), rows, columns))
+                results_by_partition = run_tasks(partial(write, len(partitions), difference_rows, columns))
     return summarize(list(results_by_partition.values()), time.monotonic() - started_at)
 
 
@@ -134,8 +134,8 @@ def summarize(results: list[WhatifResult], seconds: float) -> DecidedAgain:
     for result in results:
         counts.update(result.counts)
         for label, differences in result.examples.items():
-            combined = examples.setdefault(label, [])
-            combined += differences[: MAX_EXAMPLES - len(combined)]
+            label_examples = examples.setdefault(label, [])
+            label_examples += differences[: MAX_EXAMPLES - len(label_examples)]
     return DecidedAgain(
         sum(result.commands for result in results),
         sum(result.aggregates for result in results),
@@ -160,7 +160,7 @@ def decide_partition_again(plan: WhatifPlan, partition: int) -> WhatifResult:
     return guarded(plan.connection, location, decide, lambda error: WhatifResult(partition, error=error))
 
 
-def _task(plan: WhatifPlan, partition: int) -> WhatifResult:
+def _decide_task(plan: WhatifPlan, partition: int) -> WhatifResult:
     """Decide a partition again on a worker, if there is no target."""
     return decide_partition_again(_with_shipped_code(plan), partition)
 

@@ -40,7 +40,8 @@ def consumer(
     """Return a consumer for assigned partitions. It never subscribes to topics, and commits nothing by itself.
 
     A missing offset is an error, not a jump (`auto.offset.reset=error`); the end of a partition is reported. `on_error`
-    is called during polls, with errors that concern no partition, such as unreachable brokers.
+    is called during polls, with errors that concern no partition, such as unreachable brokers. `overrides`:
+    librdkafka's properties, with `_` in place of each dot.
     """
     return Consumer(
         {
@@ -109,10 +110,11 @@ def producer(
 
 
 def fetch_metadata(connection: Cluster, client: Consumer | Producer, topic: str | None = None) -> Any:
-    """Return the metadata of the cluster and of one topic, or of all topics: the first request of a command.
+    """Return the metadata of the cluster, and of one topic or, without a `topic`, of all topics.
 
-    librdkafka retries until its timeout, even if no retry can help, and then reports no reason. So kafka-python is
-    asked for the reason after `FIRST_ANSWER_TIMEOUT` seconds. Raises `UnavailableError` with the reason.
+    It is the first request of a command. librdkafka retries until its timeout, even if no retry can help, and then
+    reports no reason. So kafka-python is asked for the reason after `FIRST_ANSWER_TIMEOUT` seconds. Raises
+    `UnavailableError` with the reason.
     """
     try:
         return _request_metadata(client, topic, FIRST_ANSWER_TIMEOUT)
@@ -183,13 +185,13 @@ def is_broken(error: BaseException) -> bool:
 
 
 def is_group_denied(error: KafkaError) -> bool:
-    """True if only the ACL for the group is missing, which a reader has to name but never uses."""
+    """True if the ACL for the group is missing. A reader must name a group, but never uses it."""
     return bool(error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED)
 
 
-def to_error(connection: Cluster, error: KafkaException | KafkaError, need: RequiredAcl) -> CqrsError:
-    """Return the error to raise for an error of librdkafka; `need`: the ACL that the request needed."""
-    return need.denied() if is_denied(error) else unreachable_error(connection, error)
+def to_error(connection: Cluster, error: KafkaException | KafkaError, required_acl: RequiredAcl) -> CqrsError:
+    """Return the error to raise for an error of librdkafka; `required_acl`: the ACL that the request needed."""
+    return required_acl.denied() if is_denied(error) else unreachable_error(connection, error)
 
 
 def is_unreachable(error: KafkaError) -> bool:
@@ -201,17 +203,13 @@ def unreachable_error(connection: Cluster, error: KafkaException | KafkaError | 
     """Return the error to raise if no broker answered. It names a wrong `advertised.listeners`."""
     if (wrong_listeners := advertised_listeners_error(connection)) is not None:
         return wrong_listeners
-    detail = error if isinstance(error, str) else str(_kafka_error(error).str())
+    detail = error if isinstance(error, str) else str(kafka_error(error).str())
     return UnavailableError(
         f"no answer from Kafka at {connection.bootstrap_server} ({detail})",
         "check -b/--bootstrap-server and that the broker runs: cqrs doctor",
     )
 
 
-def _kafka_error(error: KafkaException | KafkaError) -> KafkaError:
+def kafka_error(error: KafkaException | KafkaError) -> KafkaError:
+    """Return the `KafkaError` in an exception of librdkafka; a `KafkaError` is returned unchanged."""
     return error.args[0] if isinstance(error, KafkaException) else error
-
-
-def kafka_error(exception: KafkaException) -> KafkaError:
-    """Return the `KafkaError` in an exception of librdkafka."""
-    return _kafka_error(exception)

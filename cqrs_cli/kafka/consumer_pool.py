@@ -1,4 +1,4 @@
-"""A pool of consumers, which one read after another uses; without it each read would open its own client.
+"""A pool of consumers for consecutive reads; without a pool each read would open its own client.
 
 A new client takes some milliseconds of processor time of this process and of the broker, and has to connect before its
 first answer. An owner that starts reads its logs two dozen times, and a waiting owner repeats these reads.

@@ -97,5 +97,5 @@ _KINDS = {
 
 def error_kind(error: KafkaError | KafkaException) -> ErrorKind:
     """Return the meaning of an error; a code that is not in the table is final."""
-    inner: KafkaError = error.args[0] if isinstance(error, KafkaException) else error
-    return _KINDS.get(inner.code(), ErrorKind.FINAL)
+    kafka_error: KafkaError = error.args[0] if isinstance(error, KafkaException) else error
+    return _KINDS.get(kafka_error.code(), ErrorKind.FINAL)

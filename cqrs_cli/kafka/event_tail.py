@@ -52,13 +52,13 @@ def require_all_partitions(counts: Mapping[str, int], sources: Iterable[EventPar
 class Tail(Protocol):
     """A reader of one partition from a position on.
 
-    `last_record` is the last record that `poll` has returned, as it is in the topic; None before the first record.
+    `last_record` is the last record that `poll` has returned, but not decoded; None before the first record.
     """
 
     last_record: Record | None
 
     def poll(self, max_records: int) -> tuple[list[Record], int]:
-        """Return up to `max_records` new records, and the next position, which may be after control records, too."""
+        """Return up to `max_records` new records, and the position from which the next call reads."""
 
     def close(self) -> None: ...
 
@@ -86,7 +86,9 @@ class PartitionTail:
         """
         self._source, self._codec, self._position = source, codec, start
         self.last_record: Record | None = None
-        self._pending: list[Record] = []  # received but not returned yet: large data come in portions
+        self._pending: list[
+            Record
+        ] = []  # received but not returned yet: `poll` returns large data in portions
         self._reader = reader or clients.bulk_consumer(
             connection, on_error=self._on_client_error, fetch_wait_max_ms=100
         )
@@ -100,19 +102,19 @@ class PartitionTail:
     def poll(self, max_records: int) -> tuple[list[Record], int]:
         """Raises the errors of decoding; the next call tries again."""
         source = self._source
-        self._pending = self._pending or self._received(max_records)
-        received = self._pending[:max_records]
-        records, rest = self._codec.decode(source.topic, source.partition, received)
-        self._pending = [*rest, *self._pending[max_records:]]
+        self._pending = self._pending or self._receive(max_records)
+        batch = self._pending[:max_records]
+        records, undecoded = self._codec.decode(source.topic, source.partition, batch)
+        self._pending = [*undecoded, *self._pending[max_records:]]
         if records:
-            self.last_record = received[len(records) - 1]
+            self.last_record = batch[len(records) - 1]
         return records, self._pending[0].offset if self._pending else self._position
 
-    def _received(self, max_records: int) -> list[Record]:
-        messages, ends = self._follower.poll(max_records), self._follower.ends
-        after_last = (messages[-1].offset() or 0) + 1 if messages else 0
-        partition = self._source.topic, self._source.partition
-        self._position = max(self._position, after_last, ends.get(partition, 0))
+    def _receive(self, max_records: int) -> list[Record]:
+        messages = self._follower.poll(max_records)
+        offset_after_last = (messages[-1].offset() or 0) + 1 if messages else 0
+        partition_end = self._follower.ends.get((self._source.topic, self._source.partition), 0)
+        self._position = max(self._position, offset_after_last, partition_end)
         return records_of(messages)
 
     def _on_client_error(self, error: KafkaError) -> None:

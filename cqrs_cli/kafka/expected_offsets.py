@@ -22,15 +22,15 @@ OnDelivery = Callable[[KafkaError | None, Message], None]
 
 
 class ExpectedOffsets:
-    """The ends of one writer's logs: as read, as sent, as reported. Logs that were not read are not checked."""
+    """The expected and the reported ends of one writer's logs. Logs that were not read are not checked."""
 
     def __init__(self) -> None:
         self._reported_ends: dict[str, int] = {}
         self._last_records: dict[str, Record] = {}  # the last reported record
         self._next_offsets: dict[str, int] = {}  # the offset of the next record
         self._reported_topics: set[str] = set()  # topics with a delivery report in this transaction
-        self._committed_topics: set[str] = set()  # logs that this writer has committed to
-        self._topics_without_marker: set[str] = set()  # whose commit marker was missing in this transaction
+        self._committed_topics: set[str] = set()  # topics with a committed record of this writer
+        self._topics_without_marker: set[str] = set()  # topics without the marker of the last commit
         self._error: Exception | None = None
 
     def set_log_ends(self, ends: Mapping[str, int]) -> None:
@@ -42,35 +42,39 @@ class ExpectedOffsets:
         self._reported_topics.clear()
         self._topics_without_marker.clear()
 
-    def expect_records(self, topic: str, count: int, last: OutputRecord | None = None) -> OnDelivery:
-        """Expect `count` more records, of which `last` is the last record.
+    def expect_records(self, topic: str, count: int, last_record: OutputRecord | None = None) -> OnDelivery:
+        """Expect `count` more records, of which `last_record` is the last record.
 
         Return the callback for its delivery report.
         """
         end = self._next_offsets.pop(topic, None)
         if end is not None:
-            self._next_offsets[topic] = end = end + count
-        return partial(self._report, topic, end, last)
+            end += count
+            self._next_offsets[topic] = end
+        return partial(self._report, topic, end, last_record)
 
     def _report(
         self,
         topic: str,
-        expected: int | None,
-        last: OutputRecord | None,
+        expected_end: int | None,
+        last_record: OutputRecord | None,
         error: KafkaError | None,
         message: Message,
     ) -> None:
         offset = message.offset()
         if error is not None or offset is None or offset < 0:
             return
-        self._reported_ends[topic] = end = offset + 1
-        if last is not None:
-            value, key, timestamp = last
+        end = offset + 1
+        self._reported_ends[topic] = end
+        if last_record is not None:
+            value, key, timestamp = last_record
             self._last_records[topic] = Record(offset, timestamp, key, value)
-        if expected is not None:
-            if topic not in self._reported_topics and topic in self._committed_topics and end == expected - 1:
+        if expected_end is not None:
+            is_first_report = topic not in self._reported_topics
+            if is_first_report and topic in self._committed_topics and end == expected_end - 1:
                 self._topics_without_marker.add(topic)
-            self._check_end(topic, expected - (topic in self._topics_without_marker), end)
+            missing_markers = 1 if topic in self._topics_without_marker else 0
+            self._check_end(topic, expected_end - missing_markers, end)
         self._reported_topics.add(topic)
 
     def _check_end(self, topic: str, expected: int, end: int) -> None:
@@ -91,7 +95,7 @@ class ExpectedOffsets:
             self._committed_topics.add(topic)
 
     def reported_end(self, topic: str) -> int | None:
-        """Return the end of a log after its last reported record, or None: a lower bound, since a marker may follow."""
+        """Return the offset after the last reported record: a lower bound of the log's end. None without a report."""
         return self._reported_ends.get(topic)
 
     def last_record(self, topic: str) -> Record | None:

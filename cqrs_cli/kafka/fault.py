@@ -47,7 +47,7 @@ def record_fault(
     """Return the error for a record of one of the aggregate's topics. `error`: the problem. `extra_hint`: another hint
     besides the command that shows the record.
     """
-    return ContradictionError(
-        f"{topic} partition {partition} offset {offset}: {error}",
-        f"look at it: {tail_command(aggregate, kind, partition, offset)}{extra_hint and '; '}{extra_hint}",
-    )
+    hint = f"look at it: {tail_command(aggregate, kind, partition, offset)}"
+    if extra_hint:
+        hint = f"{hint}; {extra_hint}"
+    return ContradictionError(f"{topic} partition {partition} offset {offset}: {error}", hint)

@@ -1,4 +1,4 @@
-"""Polls a consumer, and handles the errors that librdkafka returns in place of messages: for all who follow a log."""
+"""Polls a consumer, and handles the errors that librdkafka returns in place of messages, for all followers of a log."""
 
 import time
 from collections.abc import Callable
@@ -10,10 +10,10 @@ from cqrs_cli.kafka.clients import is_group_denied, is_unreachable
 from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
 
 #: Returns the error to raise for an error in place of a message: topic, partition, and librdkafka's error.
-Failure = Callable[[str, int, KafkaError], Exception]
+MakeError = Callable[[str, int, KafkaError], Exception]
 
 #: Called when no broker answers.
-Unreachable = Callable[[], None]
+OnUnreachable = Callable[[], None]
 
 
 class Follower:
@@ -22,21 +22,23 @@ class Follower:
     | in place of a message | reaction |
     |---|---|
     | the end of a partition | `ends` gets its offset |
-    | no broker answers | `unreachable` is called, once until a message arrives; without it, raises `failure` |
-    | the ACL for the group is missing | none, since a reader needs no group; with `own_group`, raises `failure` |
-    | another error | raises the error that `failure` returns |
+    | no broker answers | calls `on_unreachable`, once until a message arrives; without it, raises an error |
+    | the ACL for the group is missing | none, since a reader needs no group; with `own_group`, raises an error |
+    | another error | raises an error |
+
+    `make_error` returns the error to raise.
     """
 
     def __init__(
         self,
         reader: Consumer,
-        failure: Failure,
-        unreachable: Unreachable | None = None,
+        make_error: MakeError,
+        on_unreachable: OnUnreachable | None = None,
         *,
         own_group: bool = False,
     ) -> None:
         self.ends: dict[tuple[str, int], int] = {}  # the end of each partition when it was last reached
-        self._reader, self._failure, self._unreachable = reader, failure, unreachable
+        self._reader, self._make_error, self._on_unreachable = reader, make_error, on_unreachable
         self._own_group = own_group
         self.unreachable_error: KafkaError | None = None  # if no broker has answered since the last message
 
@@ -44,17 +46,21 @@ class Follower:
     def poll(self, max_messages: int = 10_000, timeout: float = 0.2, collect_at: float = 0.0) -> list[Any]:
         """Return up to `max_messages` messages. Waits up to `timeout` seconds for the first message.
 
-        `Consumer.consume` would wait for all of them. Takes the other messages at `collect_at` (monotonic seconds) or
-        later, so that more have arrived.
+        `Consumer.consume` would wait for `max_messages` messages. `collect_at`: earliest time (monotonic seconds) at
+        which the other messages are taken, so that more messages have arrived.
         """
-        first = self._reader.poll(timeout)
-        if self._unreachable is None and self.unreachable_error is not None:
-            raise self._failure("?", 0, self.unreachable_error)
-        if first is None:
+        first_message = self._reader.poll(timeout)
+        if self._on_unreachable is None and self.unreachable_error is not None:
+            raise self._make_error("?", 0, self.unreachable_error)
+        if first_message is None:
             return []
         if (pause := collect_at - time.monotonic()) > 0:
             time.sleep(pause)
-        arrived = [first, *self._reader.consume(max_messages - 1, 0)] if max_messages > 1 else [first]
+        arrived = (
+            [first_message, *self._reader.consume(max_messages - 1, 0)]
+            if max_messages > 1
+            else [first_message]
+        )
         if any(map(Message.error, arrived)):
             arrived = self._without_errors(arrived)
         if arrived:
@@ -70,8 +76,8 @@ class Follower:
 
     def _report_unreachable(self, error: KafkaError) -> None:
         is_reported, self.unreachable_error = self.unreachable_error is not None, error
-        if not is_reported and self._unreachable is not None:
-            self._unreachable()
+        if not is_reported and self._on_unreachable is not None:
+            self._on_unreachable()
 
     def _without_errors(self, arrived: list[Message]) -> list[Message]:
         messages = []
@@ -83,8 +89,8 @@ class Follower:
             topic, partition = message.topic() or "?", message.partition() or 0
             if error_kind(error) is ErrorKind.PARTITION_END:
                 self.ends[topic, partition] = message.offset() or 0
-            elif self._unreachable is not None and is_unreachable(error):
+            elif self._on_unreachable is not None and is_unreachable(error):
                 self._report_unreachable(error)
             elif self._own_group or not is_group_denied(error):
-                raise self._failure(topic, partition, error)
+                raise self._make_error(topic, partition, error)
         return messages

@@ -14,7 +14,9 @@ from cqrs_cli.kafka.topics.topics import Topics
 
 
 class KafkaKeysLog:
-    """Keys and events in Kafka. Raises `UnavailableError` without a broker, and while a transaction stays open."""
+    """The keys topic and the events topic of an aggregate. Raises `UnavailableError` without a broker, and while a
+    transaction stays open.
+    """
 
     def __init__(self, connection: Cluster, topics: Topics) -> None:
         self._connection, self._events = connection, topics.events
@@ -51,8 +53,8 @@ class KafkaKeysLog:
 
     def events_from(self, partition: int, start: int) -> Iterator[list[Record]]:
         """Yield the committed events from `start` to their high watermark."""
-        first, end = self._watermarks("read_uncommitted", self._events, partition)
-        return readers.read(self._connection, self._events, partition, max(first, start), end)
+        log_start, end = self._watermarks("read_uncommitted", self._events, partition)
+        return readers.read(self._connection, self._events, partition, max(log_start, start), end)
 
     def close(self) -> None:
         """Close the clients. Idempotent."""

@@ -38,8 +38,9 @@ def _refresh_leaders(reader: Consumer, topic: str, timeout: float) -> None:
         reader.list_topics(topic, timeout=timeout)
 
 
-def ask_leader(reader: Consumer, topic: str, request: Callable[[float], _T], within: float) -> _T:
-    """Return the answer of a partition's leader; raises `KafkaException` if there is no leader within `within` seconds.
+def ask_leader(reader: Consumer, topic: str, request: Callable[[float], _T], timeout: float) -> _T:
+    """Return the answer of a partition's leader; raises `KafkaException` if there is no leader within `timeout`
+    seconds.
 
     `request` gets its timeout: 0.1 s for the first call, then a second. A client that is still connecting may send its
     first lookup of the leader to no broker, and repeats it only after 0.7 s (librdkafka 2.16; 1 in 40 clients that are
@@ -49,18 +50,18 @@ def ask_leader(reader: Consumer, topic: str, request: Callable[[float], _T], wit
     Later librdkafka sends the request to the leader that it knows, and waits for the timeout if that broker was lost.
     So the client refreshes the leaders before each retry.
     """
-    deadline, timeout = time.monotonic() + within, min(FIRST_ANSWER_TIMEOUT, within)
+    deadline, answer_timeout = time.monotonic() + timeout, min(FIRST_ANSWER_TIMEOUT, timeout)
 
     def request_with_fresh_leaders() -> _T:
         with suppress(KafkaException):
-            return request(min(_FIRST_CALL_TIMEOUT, timeout))
+            return request(min(_FIRST_CALL_TIMEOUT, answer_timeout))
         while True:
             try:
-                return request(timeout)
+                return request(answer_timeout)
             except KafkaException as error:
-                is_over = time.monotonic() + timeout > deadline
-                if is_over or kafka_error(error).code() != KafkaError._TIMED_OUT:
+                is_late = time.monotonic() + answer_timeout > deadline
+                if is_late or kafka_error(error).code() != KafkaError._TIMED_OUT:
                     raise
-            _refresh_leaders(reader, topic, timeout)
+            _refresh_leaders(reader, topic, answer_timeout)
 
-    return retry_while(request_with_fresh_leaders, _LEADERLESS, within)
+    return retry_while(request_with_fresh_leaders, _LEADERLESS, timeout)

@@ -18,10 +18,10 @@ def decode_messages(
         if codec.is_identity or not any(codec.may_change(topic, message.value()) for message in messages):
             yield messages
             continue
-        remaining, rest = messages, records_of(messages)
-        while rest:
-            decoded, rest = codec.decode(topic, partition, rest)
-            batch, remaining = remaining[: len(decoded)], remaining[len(decoded) :]
+        remaining_messages, remaining_records = messages, records_of(messages)
+        while remaining_records:
+            decoded, remaining_records = codec.decode(topic, partition, remaining_records)
+            batch, remaining_messages = remaining_messages[: len(decoded)], remaining_messages[len(decoded) :]
             for message, record in zip(batch, decoded, strict=True):
                 _replace_value(message, record)
             yield batch

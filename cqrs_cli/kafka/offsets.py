@@ -34,15 +34,15 @@ def committed_offsets(
     Waits for a coordinator that is just starting, as it does when a cluster's first group appears. Raises
     `KafkaException`.
     """
-    requested = [TopicPartition(topic, partition) for partition in partitions]
-    answer = retry_while(
-        lambda: client.committed(requested, timeout=timeout), {ErrorKind.NO_COORDINATOR}, timeout
+    topic_partitions = [TopicPartition(topic, partition) for partition in partitions]
+    positions = retry_while(
+        lambda: client.committed(topic_partitions, timeout=timeout), {ErrorKind.NO_COORDINATOR}, timeout
     )
     return {
         position.partition: GroupCommit(
             position.offset if position.offset >= 0 else None, _metadata(position)
         )
-        for position in answer
+        for position in positions
     }
 
 

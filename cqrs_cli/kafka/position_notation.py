@@ -1,7 +1,7 @@
 """The notation of a position in a log, in options and output: `PARTITION@OFFSET`, after the name of the log.
 
 The name is a topic, `order.events:3@250`, an aggregate, `order:3@250`, or a subscription, `checkout:order:3@250`. Where
-the log is evident the name is left out: `3@250`. Ids in records, such as `3/250`, are another notation, and stored.
+the log is evident the name is left out: `3@250`. Ids in stored records have another notation, `3/250`.
 """
 
 import re
@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 from cqrs_cli.errors import UsageError
 
-_FORM = re.compile(r"(?:(?P<process>[^:@]+):)?(?P<aggregate>[^:@]+):(?P<partition>[0-9]+)@(?P<offset>[0-9]+)")
+_POSITION = re.compile(
+    r"(?:(?P<process>[^:@]+):)?(?P<aggregate>[^:@]+):(?P<partition>[0-9]+)@(?P<offset>[0-9]+)"
+)
 
 
 class NamedPosition(NamedTuple):
@@ -28,7 +30,7 @@ def format_position(partition: object, offset: object, log: str = "") -> str:
 
 def parse_position(flag: str, text: str) -> NamedPosition:
     """Return the position in the value of a flag; raises `UsageError` for text of another form."""
-    match = _FORM.fullmatch(text)
+    match = _POSITION.fullmatch(text)
     if match is None:
         raise UsageError(
             f"{flag}: {text!r} is not a position in a topic",

@@ -178,18 +178,16 @@ def messages_with(
     arrives within `timeout`.
     """
     assign(reader, [TopicPartition(topic, partition, start)])
-    follower = Follower(reader, partial(read_error, connection), unreachable=lambda: None)
-    key = topic, partition
+    follower = Follower(reader, partial(read_error, connection), on_unreachable=lambda: None)
     deadline = time.monotonic() + timeout
     position = start
     while position < end:
         messages = follower.poll(batch, timeout=0.1)
-        position = max(position, follower.ends.get(key, 0))
+        position = max(position, follower.ends.get((topic, partition), 0))
         if messages:
             position = max(position, messages[-1].offset() + 1)
-            messages = (
-                [message for message in messages if message.offset() < end] if position > end else messages
-            )
+            if position > end:
+                messages = [message for message in messages if message.offset() < end]
         if messages:
             yield messages
             deadline = time.monotonic() + timeout
@@ -248,10 +246,10 @@ def last_record(
     with pooled_consumer(connection, pool) as reader:
         while end > start:
             low = max(start, end - stride)
-            last = None
+            last_record = None
             for records in read_with(connection, reader, topic, partition, low, end):
-                last = records[-1]
-            if last is not None:
-                return last
+                last_record = records[-1]
+            if last_record is not None:
+                return last_record
             end, stride = low, stride * 16
     return None

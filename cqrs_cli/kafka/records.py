@@ -31,10 +31,10 @@ def records_of(messages: Sequence[Any]) -> list[Record]:
 def _readable_headers(messages: Sequence[Any]) -> list[Headers | None]:
     """Return the headers of each message. Each message is asked once, since a second call returns wrong headers."""
     headers: list[Headers | None] = []
-    remaining = map(_headers, messages)
+    remaining_headers = map(_headers, messages)
     while len(headers) < len(messages):
         try:
-            headers.extend(remaining)
+            headers.extend(remaining_headers)
         except (SystemError, UnicodeDecodeError):  # earlier headers are in the list
             headers.append(UNREADABLE_HEADERS)
     return headers

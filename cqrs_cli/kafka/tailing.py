@@ -29,7 +29,7 @@ RecordFilter = Callable[[Record], bool]
 #: (start, end) by partition.
 Bounds = Mapping[int, tuple[int, int]]
 
-#: KiB that all consumers of a merge may queue together.
+#: Limit in KiB for the queues of all consumers of a merge together.
 _QUEUE_KIB = 64 * 1024
 
 #: Number of records whose data are downloaded together.
@@ -65,13 +65,12 @@ def tail_bounds(
     Raises `ConfigurationError` if the topic does not exist, `UsageError` if a partition does not.
     """
     count = readers.partition_count(connection, topic)
-    if unknown := sorted(partition for partition in only_partitions or () if partition >= count):
-        raise UsageError(f"{topic} has no partition {unknown[0]}", f"it has 0 to {count - 1}")
+    if unknown_partitions := sorted(partition for partition in only_partitions or () if partition >= count):
+        raise UsageError(f"{topic} has no partition {unknown_partitions[0]}", f"it has 0 to {count - 1}")
     key_partition = None if key is None else partition_for(partitioner, key, count)
+    candidates = range(count) if key_partition is None else [key_partition]
     partitions = [
-        p
-        for p in (range(count) if key_partition is None else [key_partition])
-        if not only_partitions or p in only_partitions
+        partition for partition in candidates if not only_partitions or partition in only_partitions
     ]
     bounds = readers.bounds(connection, topic, partitions)
     return {
@@ -97,19 +96,19 @@ def merge_by_time(
 ) -> Generator[PartitionRecord, None, None]:
     """Yield all records within `ranges`, merged by timestamp. The records of a partition stay in log order."""
     queue_kib = max(1024, _QUEUE_KIB // max(1, len(ranges)))
-    with ExitStack() as opened:
-        readers = [
-            opened.enter_context(
-                closing(_read_partition(connection, topic, partition, start, end, keep, queue_kib))
-            )
-            for partition, (start, end) in ranges.items()
-            if start < end
-        ]
-        yield from heapq.merge(*readers, key=_time)
+    with ExitStack() as stack:
+        streams = []
+        for partition, (start, end) in ranges.items():
+            if start < end:
+                records = _read_partition(connection, topic, partition, start, end, keep, queue_kib)
+                streams.append(stack.enter_context(closing(records)))
+        yield from heapq.merge(*streams, key=_time)
 
 
-def _time(record: PartitionRecord) -> tuple[int, int]:
-    return record[1].timestamp, record[0]
+def _time(partition_record: PartitionRecord) -> tuple[int, int]:
+    """Return the sort key of a record: its timestamp, then its partition."""
+    partition, record = partition_record
+    return record.timestamp, partition
 
 
 def _read_partition(
@@ -170,9 +169,12 @@ def follow_records(
         while True:
             messages = follower.poll()
             identity.check_if_due()
-            partitions_and_records = zip(map(Message.partition, messages), records_of(messages), strict=True)
-            batch = [(partition or 0, record) for partition, record in partitions_and_records if keep(record)]
-            yield batch
+            partitions = map(Message.partition, messages)
+            yield [
+                (partition or 0, record)
+                for partition, record in zip(partitions, records_of(messages), strict=True)
+                if keep(record)
+            ]
     finally:
         reader.close()
 

@@ -37,12 +37,12 @@ COORDINATOR_TIMEOUT = 4.0
 #: Seconds to wait for delivery reports before asking the producer whether a record failed.
 FLUSH_TIMEOUT = 0.5
 
-#: Seconds after which a fence that was not granted is requested again: the first pause, and the longest pause.
+#: Timeouts in seconds of one request for the fence: of the first request, and the longest timeout of later requests.
 _FENCE_RETRY_TIMEOUT, _MAX_FENCE_RETRY_TIMEOUT = 0.02, 0.1
 
 
 class WriteTransaction:
-    """Records that are written together, and the group's position `position`. The first record begins the transaction.
+    """Records and a group's `position` that are committed together. The first record begins the transaction.
 
     An open transaction blocks readers, so slow work comes before `ensure_begun`.
     """
@@ -83,13 +83,12 @@ class TransactionalWriter:
         """`lookup_topic`: a topic that it writes to or reads. `request_bytes`: limit for a batch of records."""
         self._lookup_topic, self._request_bytes, self._timeout = lookup_topic, request_bytes, timeout
         self._call_deadline: float | None = None  # time at which the current call should have returned
-        self._unreachable_errors: deque[KafkaError] = deque(
-            maxlen=1
-        )  # the last error of an unreachable broker
+        # The last error of an unreachable broker.
+        self._unreachable_errors: deque[KafkaError] = deque(maxlen=1)
         self._producer = producer(
             connection,
             transactional_id=transactional_id,
-            on_error=self._unreachable_errors.append,  # this holds no writer: a writer that is dropped drops its client
+            on_error=self._unreachable_errors.append,  # refers to no writer, so that a dropped writer drops its client
             transaction_timeout_ms=int(timeout * 1000),
             linger_ms=1000,  # never by itself: flushing sends at once
             batch_size=request_bytes,
@@ -103,7 +102,7 @@ class TransactionalWriter:
         )
 
     @property
-    def overdue(self) -> float:
+    def overdue_seconds(self) -> float:
         """Seconds since the current call to the broker should have returned; 0 if no call is overdue.
 
         librdkafka's `send_offsets_to_transaction` (2.16) ignores its timeout, and may wait for ever for a coordinator
@@ -112,8 +111,8 @@ class TransactionalWriter:
         that hangs ends only with the process. Closing idle connections prevented it, too, but then the first
         transaction after idle seconds took 1.7 to 4.7 s.
         """
-        due = self._call_deadline
-        return 0.0 if due is None else max(0.0, time.monotonic() - due)
+        deadline = self._call_deadline
+        return 0.0 if deadline is None else max(0.0, time.monotonic() - deadline)
 
     def _call(self, call: Callable[..., Any], *arguments: Any, timeout: float | None = None) -> Any:
         """Make one call and track its deadline: each call has the transaction's timeout, or `timeout` seconds."""
@@ -197,7 +196,7 @@ class TransactionalWriter:
         except KafkaException as error:
             if error.args[0].code() != KafkaError._STATE:
                 raise
-            self._send_offset(group, position)  # a record has failed: only the next call reports how
+            self._send_offset(group, position)  # a record has failed: only the next call reports its error
         failpoints.reached("offsets.after")
         # Other records stay queued after a failed record: `commit_transaction` would wait for them until its timeout.
         deadline = time.monotonic() + self._timeout

@@ -1,4 +1,4 @@
-"""Failures of a write, and which of them the batch itself caused."""
+"""Failures of a write, and a rule for which failures the batch itself caused."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
 
-#: The record itself is at fault: trying the same batch again would have the same result.
+#: Errors of a record itself: writing the same batch again would have the same result.
 _CAUSED_BY_BATCH = {
     ErrorKind.TOO_LARGE,
     ErrorKind.TIMESTAMP_REJECTED,
@@ -33,7 +33,9 @@ class BatchLateError(BatchRefusedError):
 
 
 class BatchTimeError(BatchRefusedError):
-    """A topic rejects the timestamp of a record, which is its command's: no outcome of the command can be written."""
+    """A topic rejects the timestamp of a record, which is the timestamp of its command. So no outcome of the command
+    can be written.
+    """
 
 
 class TopicRecreatedError(Exception):
@@ -43,8 +45,10 @@ class TopicRecreatedError(Exception):
 class UnreadRecordsError(Exception):
     """The log has records that the writer has not read: nothing of the batch is committed."""
 
-    def __init__(self, topic: str, expected: int, found: int) -> None:
-        super().__init__(f"{topic} ends at {found}, not at {expected}: some of its records were not read")
+    def __init__(self, topic: str, expected_offset: int, actual_offset: int) -> None:
+        super().__init__(
+            f"{topic} ends at {actual_offset}, not at {expected_offset}: some of its records were not read"
+        )
 
 
 def batch_error(error: KafkaError) -> BatchRefusedError | None:

@@ -51,8 +51,8 @@ KEY_CAUSE = "cqrs.command"
 _HEADERS: Any = HEADERS  # the stubs want a list of a wider type
 
 
-class Written(NamedTuple):
-    """Lower bounds of the logs' ends after a commit, because delivery reports may come later. None: no report yet."""
+class WrittenEnds(NamedTuple):
+    """Lower bounds of the logs' ends after a commit, since a delivery report may come later. None: no report yet."""
 
     events: int | None
     outcomes: int | None
@@ -75,8 +75,8 @@ class DeliveryReport:
 
     def append_time(self) -> int | None:
         """Return the broker's timestamp of the record, ms; None if the topic has the sender's timestamps."""
-        kind, time = self._timestamp
-        return time if kind == TIMESTAMP_LOG_APPEND_TIME else None
+        kind, timestamp = self._timestamp
+        return timestamp if kind == TIMESTAMP_LOG_APPEND_TIME else None
 
     def offset(self) -> int:
         """Return the offset; raises `KafkaException`."""
@@ -90,7 +90,7 @@ class BatchTransaction:
 
     def __init__(self, writer: "FencedWriter", transaction: WriteTransaction) -> None:
         self._writer, self._transaction = writer, transaction
-        self.written = Written(None, None)
+        self.written = WrittenEnds(None, None)
 
     def write(self, piece: Decisions) -> None:
         """Produce a piece; the first piece begins the transaction. Raises `BatchLateError`."""
@@ -115,9 +115,11 @@ class FencedWriter(TransactionalWriter):
         self._topics, self._partition = log.topics, log.partition
         self._produce_timeout = produce_timeout
         self._expected = ExpectedOffsets()
-        self._queued_bytes = 0  # of the topic (events or outcomes) with more queued bytes
+        self._queued_bytes = 0  # the greater of the queued bytes of events and of outcomes
         self._known_topics = set[str]()  # topics of which librdkafka knows all partitions
-        self._last_key: DeliveryReport | None = None  # of the open transaction
+        self._last_key: DeliveryReport | None = (
+            None  # the report of the last key record in the open transaction
+        )
         super().__init__(
             log.connection,
             log.topics.transactional_id(log.partition),
@@ -127,7 +129,7 @@ class FencedWriter(TransactionalWriter):
         )
 
     def set_log_ends(self, events: int, outcomes: int, deferred: int) -> None:
-        """Set the logs' ends as they were read: a commit whose records get other offsets fails."""
+        """Set the logs' ends that were read: a commit fails if its records get other offsets than after these ends."""
         topics = self._topics
         self._expected.set_log_ends(
             {topics.events: events, topics.outcomes: outcomes, topics.deferred: deferred}
@@ -156,7 +158,7 @@ class FencedWriter(TransactionalWriter):
         )
         keys = None if self._last_key is None else self._last_key.offset() + 1
         last_event, last_outcome = map(self._expected.last_record, (topics.events, topics.outcomes))
-        batch.written = Written(events, outcomes, deferred, keys, last_event, last_outcome)
+        batch.written = WrittenEnds(events, outcomes, deferred, keys, last_event, last_outcome)
 
     def write(self, transaction: WriteTransaction, piece: Decisions) -> None:
         """Produce a piece; raises `BatchLateError`, and `KafkaException` for a record that is too large."""
@@ -223,22 +225,23 @@ class FencedWriter(TransactionalWriter):
             self._produce(self._topics.keys, (value, subject, 0), headers, report, deadline, partition)
 
     def _produce_piece(self, piece: Decisions, deadline: float) -> None:
-        """Produce in portions of one request for each topic. Each portion waits for the previous portion.
+        """Produce a piece in portions of at most one request for each topic. Each portion waits for the previous
+        portion.
 
         While a request is in flight and the next request to the partition is ready, librdkafka's sender thread does not
         sleep but spins (2.16, `rd_kafka_toppar_producer_serve`). It takes the processor from the broker that it waits
         for: the throughput of a backlog fell from 77,000 to 25,000 commands/s on two cores.
         """
-        size = max(
+        piece_bytes = max(
             sum(map(len, map(_value, outputs))) + _RECORD_OVERHEAD * len(outputs)
             for outputs in (piece.events, piece.outcomes)
         )
-        portions = 1 + size // self._request_bytes
+        portions = 1 + piece_bytes // self._request_bytes
         for number in range(portions):
-            if self._queued_bytes + size // portions > self._request_bytes:
+            if self._queued_bytes + piece_bytes // portions > self._request_bytes:
                 self._producer.flush(FLUSH_TIMEOUT)  # `_finish` reports failures
                 self._queued_bytes = 0
-            self._queued_bytes += size // portions
+            self._queued_bytes += piece_bytes // portions
             self._produce_all(self._topics.events, _portion(piece.events, number, portions), deadline)
             failpoints.reached("produce.first", self._producer.flush)
             self._produce_all(self._topics.outcomes, _portion(piece.outcomes, number, portions), deadline)

@@ -9,15 +9,15 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.keys.partition_keys import key_record
 
 
-class MasterUse(NamedTuple):
-    """The number of records under one KEK."""
+class KekUsage(NamedTuple):
+    """The number of records whose data key is encrypted with one KEK."""
 
     current: int  # current keys
     replaced: int  # replaced records that compaction has not removed yet
 
     @property
     def is_unused(self) -> bool:
-        """True if no record in the topic is under the KEK, so no reader needs it."""
+        """True if no record in the topic is encrypted with the KEK, so no reader needs it."""
         return not self.current and not self.replaced
 
 
@@ -32,18 +32,18 @@ class KeysCount:
     def add_records(self, partition: int, records: Iterable[Record]) -> None:
         """Count the next records; raises `ContradictionError` for a record that is not a key."""
         for record in records:
-            _, wrapped = key_record(self._topic, partition, record)
+            _, wrapped_key = key_record(self._topic, partition, record)
             subject = blake2b(record.key or b"", digest_size=16).digest()
-            if wrapped is None:
+            if wrapped_key is None:
                 self._kek_of_subject.pop(subject, None)
             else:
-                self._kek_of_subject[subject] = wrapped.master
-                self._record_counts[wrapped.master] += 1
+                self._kek_of_subject[subject] = wrapped_key.master
+                self._record_counts[wrapped_key.master] += 1
 
-    def usage_by_kek(self) -> Mapping[str, MasterUse]:
+    def usage_by_kek(self) -> Mapping[str, KekUsage]:
         """Return the use of each KEK that the topic names, by name."""
         current = Counter(self._kek_of_subject.values())
         return {
-            name: MasterUse(current[name], count - current[name])
+            name: KekUsage(current[name], count - current[name])
             for name, count in sorted(self._record_counts.items())
         }

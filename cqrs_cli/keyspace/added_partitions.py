@@ -27,7 +27,7 @@ def add_partitions(admin: Admin, topics: Topics, count: int, report: Callable[[s
     """
     for kind in ORDER:
         name = topics.name(kind)
-        if len(admin.have_leaders(name)) < count:
+        if len(admin.leader_flags(name)) < count:
             admin.add_partitions(name, count)
             _await_leaders(admin, name, count)
             failpoints.reached("grow.topic")
@@ -36,7 +36,7 @@ def add_partitions(admin: Admin, topics: Topics, count: int, report: Callable[[s
 
 def _await_leaders(admin: Admin, name: str, count: int) -> None:
     deadline = time.monotonic() + REQUEST_TIMEOUT_MS / 1000
-    while len(leaders := admin.have_leaders(name)) < count or not all(leaders):
+    while len(leaders := admin.leader_flags(name)) < count or not all(leaders):
         if time.monotonic() > deadline:
             raise UnavailableError(
                 f"topic {name} does not show {count} partitions with leaders",

@@ -78,12 +78,12 @@ def _read(
             f"{topics.lineage} begins at offset {start}: its records of earlier repartitionings were deleted",
             "restore the topic, and set its retention.ms and retention.bytes to -1",
         )
-    growths: list[LineageRecord] = []
+    records: list[LineageRecord] = []
     lineage = fold_lineage((), count)
-    for record in _records(connection, topics, start, end, timeout, pool):
+    for record in _log_records(connection, topics, start, end, timeout, pool):
         try:
-            growths.append(read_lineage_record(record.value))
-            lineage = fold_lineage(growths, count)
+            records.append(read_lineage_record(record.value))
+            lineage = fold_lineage(records, count)
         except (LineageError, ValueError) as error:
             raise ContradictionError(
                 f"{topics.lineage} offset {record.offset}: {error}", "only cqrs may write there"
@@ -91,7 +91,7 @@ def _read(
     return lineage
 
 
-def _records(
+def _log_records(
     connection: Cluster, topics: Topics, start: int, end: int, timeout: float, pool: ConsumerPool | None
 ) -> Iterator[Record]:
     with pooled_consumer(connection, pool) as reader:
@@ -102,7 +102,7 @@ def _records(
             raise HiddenLineageError(error.message, "a partition is splitting: try again") from error
 
 
-def request_repartitioning(connection: Cluster, topics: Topics, grow: Grow) -> PartitionLineage:
+def request_repartitioning(connection: Cluster, topics: Topics, request: Grow) -> PartitionLineage:
     """Append a repartitioning request, and read the partition history back: another operator's earlier request wins.
 
     Raises `UnavailableError` if the write fails. The request may still have been written; it is safe to try again.
@@ -111,7 +111,7 @@ def request_repartitioning(connection: Cluster, topics: Topics, grow: Grow) -> P
     failures: list[object] = []
     client.produce(
         topics.lineage,
-        lineage_value(grow),
+        lineage_value(request),
         None,
         0,
         lambda error, _: failures.append(error) if error else None,
@@ -121,4 +121,4 @@ def request_repartitioning(connection: Cluster, topics: Topics, grow: Grow) -> P
             f"{topics.lineage} could not be written: {failures[0] if failures else 'no answer'}",
             "try again: the same command completes the repartitioning",
         )
-    return read_lineage(connection, topics, grow.before, HIDDEN_RECORD_TIMEOUT)
+    return read_lineage(connection, topics, request.before, HIDDEN_RECORD_TIMEOUT)

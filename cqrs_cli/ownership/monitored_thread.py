@@ -75,8 +75,8 @@ class MonitoredThread(ABC):
 
         `running_for`: seconds since this process started, or continued after a pause.
         """
-        overdue = 0.0 if self.session is None else self.session.writer.overdue
-        is_stuck = overdue > self.timing.overdue_timeout and running_for > self.timing.pause_threshold
+        overdue_seconds = 0.0 if self.session is None else self.session.writer.overdue_seconds
+        is_stuck = overdue_seconds > self.timing.overdue_timeout and running_for > self.timing.pause_threshold
         return "a call to the broker does not return" if is_stuck else ""
 
     def report(self, event: object, reaction: str = "beginning again") -> None:

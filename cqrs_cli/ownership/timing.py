@@ -174,7 +174,7 @@ class Timing:
     # step would wait for its own timeout, 80 s in all.
     shutdown_answer_timeout: float = 3.0
 
-    # Longest time for retiring a run: without brokers a call may never return (`TransactionalWriter.overdue`).
+    # Longest time for retiring a run: without brokers a call may never return (`TransactionalWriter.overdue_seconds`).
     retire_deadline: float = 2 * TRANSACTION_TIMEOUT
 
 

@@ -22,7 +22,7 @@ _NAME = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _DRAFT = re.compile(r"\.[0-9a-f]{64}\.[0-9a-f]{32}", re.ASCII)
 
 
-class Swept(NamedTuple):
+class SweepResult(NamedTuple):
     """The result of a sweep: the number of kept payloads, and the payloads that were moved or deleted."""
 
     kept: int
@@ -56,7 +56,7 @@ class Sweep:
     def _old(self) -> list[StoredPayload]:
         return [file for file in self._listed if _NAME.fullmatch(file.name) and file.age > SPARED]
 
-    def sweep(self, referenced: Collection[str], dry_run: bool) -> Swept:
+    def sweep(self, referenced: Collection[str], dry_run: bool) -> SweepResult:
         """Move and delete files, unless this is a dry run. `referenced`: the sums of `candidate_digests` that records
         contain.
         """
@@ -73,7 +73,7 @@ class Sweep:
             for file in drafts:
                 self._call(partial(self._store.remove, self._folder, file.name))
         kept = sum(_NAME.fullmatch(file.name) is not None for file in self._listed) - len(unused) + len(used)
-        return Swept(kept, unused, used, [*expired, *drafts])
+        return SweepResult(kept, unused, used, [*expired, *drafts])
 
     def _is_moved(self, payload: StoredPayload) -> bool:
         """Move a payload aside unless it was written again since the listing; True if it was moved."""

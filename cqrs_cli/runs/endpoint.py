@@ -32,7 +32,7 @@ class JobSnapshot(Protocol):
     """A snapshot of a job at a time (monotonic seconds)."""
 
     @property
-    def at(self) -> float: ...
+    def polled_at(self) -> float: ...
 
 
 _Snapshot = TypeVar("_Snapshot", bound=JobSnapshot)
@@ -107,7 +107,7 @@ class Endpoint(Generic[_Snapshot]):
         snapshot = self._metrics.snapshot
         if snapshot is None:
             return {"ready": False, "why": "the run has not begun"}
-        if self._clock() - snapshot.at > FRESH_TIMEOUT:
+        if self._clock() - snapshot.polled_at > FRESH_TIMEOUT:
             return {"ready": False, "why": f"no answer from {self._metrics.polled_systems}"}
         waiting = self._metrics.waiting_by_name()
         if with_standby and waiting and self._metrics.is_standby():

@@ -38,7 +38,7 @@ class Metrics(JobMetrics["Snapshot"]):
         """Yield the metrics that the owners measure themselves; none for a run that has process managers only."""
         if not snapshot.reports:
             return
-        refused = CounterMetricFamily(
+        rejections = CounterMetricFamily(
             "cqrs_commands_refused", "Commands rejected or failed, by reason.", labels=(*_LABELS, "reason")
         )
         latency = HistogramMetricFamily(
@@ -54,26 +54,24 @@ class Metrics(JobMetrics["Snapshot"]):
         size = GaugeMetricFamily(
             "cqrs_shard_bytes", "Bytes of the shard on disk, or of the store in memory.", labels=_LABELS
         )
-        remaining = GaugeMetricFamily(
+        remaining_records = GaugeMetricFamily(
             "cqrs_rebuild_remaining_records", "Events and outcomes still to be folded.", labels=_LABELS
         )
         for partition, report in snapshot.reports.items():
             labels, folding = _labels(partition), report.folding
             for reason in Reason:
-                refused.add_metric([*labels, reason.name], report.reasons.get(reason.name, 0))
-            latency.add_metric(
-                labels, list(_cumulative_buckets(LATENCY_BOUNDS, report.latency[0])), report.latency[1]
-            )
-            batches.add_metric(
-                labels, list(_cumulative_buckets(BATCH_BOUNDS, report.batches[0])), report.batches[1]
-            )
+                rejections.add_metric([*labels, reason.name], report.reasons.get(reason.name, 0))
+            latency_counts, latency_sum = report.latency
+            latency.add_metric(labels, list(_cumulative_buckets(LATENCY_BOUNDS, latency_counts)), latency_sum)
+            batch_counts, batch_sum = report.batches
+            batches.add_metric(labels, list(_cumulative_buckets(BATCH_BOUNDS, batch_counts)), batch_sum)
             for name, counter in counters.items():
                 counter.add_metric(labels, report.counts.get(name, 0))
             for name in STEPS:
                 step.add_metric([*labels, name], name == report.step)
             size.add_metric(labels, report.shard_bytes)
-            remaining.add_metric(labels, 0 if folding is None else folding.records - folding.done)
-        yield from (refused, latency, batches, *counters.values(), step, size, remaining)
+            remaining_records.add_metric(labels, 0 if folding is None else folding.records - folding.done)
+        yield from (rejections, latency, batches, *counters.values(), step, size, remaining_records)
 
 
 def _labels(partition: "Partition") -> list[str]:

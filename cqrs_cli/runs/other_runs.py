@@ -32,7 +32,7 @@ def active_runs(plan: Plan) -> dict[str, int]:
 
 
 def undecided_part(plan: Plan, report: Callable[[str], None], timeout: float = INACTIVE_AFTER) -> Plan | None:
-    """Return the part of a `--once` plan that no other run decides: aggregates with commands before the targets, or
+    """Return the part of a `--once` plan that no other run decides: aggregates with commands before their targets, or
     with due deferred commands that no run resubmits. None if no aggregate is left.
 
     Waits for an aggregate that another run is deciding, until that run has finished or has decided nothing for
@@ -114,29 +114,29 @@ def wait_for_idle_names(
     Waits for active runs as `undecided_part` does. `is_blocked` returns True for a partition in which no owner could
     continue now: then a run without progress still counts as active.
     """
-    # Name → for how long its positions have not moved.
+    # Name → timer of the seconds for which its positions have not moved.
     unchanged_timers: dict[str, UnchangedTimer] = defaultdict(UnchangedTimer)
     is_reported = False
     while True:
         polled_at = clock()
-        unfinished = {
+        unfinished_claims = {
             partition: committed
             for partition, committed in read_claims().items()
             if (committed.offset or 0) < targets[partition]
         }
         answered_at = clock()
-        names = {name_of(partition) for partition in unfinished}
-        open_claims, is_active = _open_claims(unfinished), False
+        names = {name_of(partition) for partition in unfinished_claims}
+        open_claims, is_active = _open_claims(unfinished_claims), False
         for name in names:
             positions = [
                 (partition, committed.offset)
-                for partition, committed in unfinished.items()
+                for partition, committed in unfinished_claims.items()
                 if name_of(partition) == name
             ]
             unchanged_seconds = unchanged_timers[name].seconds_unchanged(positions, polled_at, answered_at)
             if all(partition in open_claims for partition, _ in positions):
                 is_active |= unchanged_seconds < timeout or all(
-                    is_blocked(partition, unfinished[partition]) for partition, _ in positions
+                    is_blocked(partition, unfinished_claims[partition]) for partition, _ in positions
                 )
         if not is_active:
             return names

@@ -37,23 +37,23 @@ class PlanWatch:
                 events = processes.events[source.topic]
                 self._aggregates[source.topic] = source.aggregate
                 self._counts[source.topic], ids[source.topic] = events.partitions, events.topic_id
-        self._owned: frozenset[str] = frozenset()
+        self._owned_aggregates: frozenset[str] = frozenset()
         self._topics = track_topics(plan.connection, ids, self._recreated_error, _CHECK_INTERVAL)
 
-    def check(self, owned: Collection[RunPartition]) -> None:
+    def check(self, owned_partitions: Collection[RunPartition]) -> None:
         """Raise `PlanChangedError` for a topic that was extended or recreated, unless the run owns a partition of its
         aggregate: then the owners continue by their plan until another run splits the partitions. Raise `CqrsError` for
         changed source files, unless the run owns a partition.
         """
-        if self._sources is not None and not owned:
+        if self._sources is not None and not owned_partitions:
             self._sources.check_if_due()
-        self._owned = frozenset(_aggregate_of(partition) for partition in owned)
+        self._owned_aggregates = frozenset(_aggregate_of(partition) for partition in owned_partitions)
         for topic, count in self._topics.check_if_due().items():
-            if count != self._counts[topic] and self._aggregates[topic] not in self._owned:
+            if count != self._counts[topic] and self._aggregates[topic] not in self._owned_aggregates:
                 raise PlanChangedError(f"{topic} has {count} partitions now, not {self._counts[topic]}")
 
     def _recreated_error(self, topic: str, is_recreated: bool) -> CqrsError | None:
-        if not is_recreated or self._aggregates[topic] in self._owned:
+        if not is_recreated or self._aggregates[topic] in self._owned_aggregates:
             return None
         return PlanChangedError(f"{topic} was recreated")
 

@@ -24,7 +24,9 @@ from cqrs_cli.runs.takeover import Takeover
 
 
 class BrokerAnswer(NamedTuple):
-    """The answer to a poll: the committed claims, and the (start, end) of each log, or the error of that request."""
+    """The answer to a poll: the committed claims, and the (start, end) of each log; `bounds` may be an error
+    instead.
+    """
 
     claims: dict[RunPartition, CommittedClaim]
     bounds: dict[RunPartition, tuple[int, int]] | UnavailableError
@@ -42,11 +44,11 @@ class Progress:
         self._resubmissions = 0  # the number of resubmitted tasks
         # Claims and reports from earlier submissions do not count.
         self._min_submissions = dict.fromkeys(run_partitions(plan, processes), plan.submission)
-        self.owned: frozenset[RunPartition] = frozenset()  # partitions that this run owns
+        self.owned_partitions: frozenset[RunPartition] = frozenset()
         self._claims: dict[RunPartition, Claim] = {}
         # While this run is a standby: the partitions that another run has claimed.
         self._claimed_by_others: set[RunPartition] = set()
-        # Partition with waiting commands → position, and since when (monotonic seconds) the position has not moved.
+        # Partition with waiting commands → position, and the time (monotonic seconds) at which it was first observed.
         self._undecided_since: dict[Partition, tuple[int, float]] = {}
         # The identities of the reported transactions that hide commands.
         self._reported_transactions: set[tuple[str, int, int, int]] = set()
@@ -70,7 +72,7 @@ class Progress:
 
     def sends_heartbeats(self) -> bool:
         """True if the run sends heartbeats. A standby run does not, so that it does not look like the active run."""
-        return bool(self.owned) or self._plan.timing.standby_timeout is None
+        return bool(self.owned_partitions) or self._plan.timing.standby_timeout is None
 
     def poll_progress(self) -> Snapshot:
         """Return the current progress; raises `UnavailableError` if the broker does not answer."""
@@ -99,7 +101,7 @@ class Progress:
                 for partition, committed in claims.items()
                 if committed.claim and committed.claim.run != self._plan.run
             }
-        self.owned = frozenset(
+        self.owned_partitions = frozenset(
             partition
             for partition, committed in claims.items()
             if committed.open_claim and committed.open_claim.run == self._plan.run
@@ -110,20 +112,20 @@ class Progress:
             partition: self._lag(partition, claims[partition].offset or 0, *bounds[partition])
             for partition in self._plan.partitions()
         }
+        counts = {
+            partition: claim.counts
+            for partition, claim in self._claims.items()
+            if isinstance(partition, Partition)
+        }
+        unowned = [partition for partition in self._plan.partitions() if not self._is_claimed(partition)]
         return Snapshot(
-            time.monotonic(),
-            {
-                partition: claim.counts
-                for partition, claim in self._claims.items()
-                if isinstance(partition, Partition)
-            },
-            sum(lags.values()),
+            polled_at=time.monotonic(),
+            counts=counts,
+            lag=sum(lags.values()),
             lags=lags,
             reports=self._reports(),
             silent=frozenset(self._reports()) - self._current_reports().keys(),
-            unowned=tuple(
-                partition for partition in self._plan.partitions() if not self._is_claimed(partition)
-            ),
+            unowned=tuple(unowned),
             resubmissions=self._resubmissions,
             processes=self._process_progress(claims, bounds),
         )
@@ -137,25 +139,21 @@ class Progress:
         if self._processes is None:
             return None
         subscriptions, events = self._processes.subscriptions, self._processes.events
-        without_position = (
-            subscription for subscription in subscriptions if claims[subscription].offset is None
-        )
+        positions, waiting = {}, set()
+        for subscription in subscriptions:
+            source, offset = subscription.source, claims[subscription].offset
+            if offset is not None:
+                positions[subscription] = offset
+            elif events[source.topic].is_target_partition(source.partition):
+                waiting.add(subscription)
+        log_ends = {subscription: bounds[subscription][1] for subscription in subscriptions}
         return ProcessProgress(
-            time.monotonic(),
-            {
-                subscription: offset
-                for subscription in subscriptions
-                if (offset := claims[subscription].offset) is not None
-            },
-            self._processes.targets
-            or {subscription: bounds[subscription][1] for subscription in subscriptions},
-            frozenset(filter(self._is_claimed, subscriptions)),
-            frozenset(
-                subscription
-                for subscription in without_position
-                if events[subscription.source.topic].is_target_partition(subscription.source.partition)
-            ),
-            self._resubmissions,
+            polled_at=time.monotonic(),
+            positions=positions,
+            ends=self._processes.targets or log_ends,
+            claimed=frozenset(filter(self._is_claimed, subscriptions)),
+            waiting=frozenset(waiting),
+            resubmissions=self._resubmissions,
         )
 
     def _is_claimed(self, partition: RunPartition) -> bool:
@@ -200,7 +198,7 @@ class Progress:
         return any(report.step == "checkpoint" for report in self._current_reports().values())
 
     def _lag(self, partition: Partition, offset: int, start: int, end: int) -> int:
-        """Return the number of undecided commands, and store since when the position has not moved."""
+        """Return the number of undecided commands; store the position, and the time of its last change."""
         position = max(start, offset)
         if position >= end:
             self._undecided_since.pop(partition, None)
@@ -212,7 +210,9 @@ class Progress:
         """Return the transactions of clients that have hidden commands for `timeout` seconds, each only once."""
         now = time.monotonic()
         stuck_partitions = [
-            partition for partition, (_, since) in self._undecided_since.items() if now - since >= timeout
+            partition
+            for partition, (_, observed_at) in self._undecided_since.items()
+            if now - observed_at >= timeout
         ]
         if not stuck_partitions or now - self._hidden_checked_at < timeout:
             return []
@@ -244,24 +244,23 @@ class Progress:
         ]
 
     def final_snapshot(self, exits: Sequence[OwnerExit[Any]]) -> Snapshot:
-        """Return the final counts, from the owners' own results."""
+        """Return the last snapshot of the run, with the final counts from the owners' results."""
         try:
             last_snapshot = self.poll_progress()
         except UnavailableError:
             last_snapshot = Snapshot(time.monotonic())
         process_results = [owner_exit for owner_exit in exits if isinstance(owner_exit, ProcessResult)]
+        processes = last_snapshot.processes
         return Snapshot(
-            time.monotonic(),
-            {
+            polled_at=time.monotonic(),
+            counts={
                 owner_exit.partition: owner_exit.counts
                 for owner_exit in exits
                 if isinstance(owner_exit, OwnerResult)
             },
-            last_snapshot.lag,
-            sum(owner_exit.cpu_seconds for owner_exit in exits),
+            lag=last_snapshot.lag,
+            cpu=sum(owner_exit.cpu_seconds for owner_exit in exits),
             reports=self._reports(),
             resubmissions=self._resubmissions,
-            processes=None
-            if last_snapshot.processes is None
-            else last_snapshot.processes.with_results(process_results),
+            processes=None if processes is None else processes.with_results(process_results),
         )

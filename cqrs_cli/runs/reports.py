@@ -29,11 +29,11 @@ class ReportSilence:
         no more, and is not silent.
         """
         polled_at = self._clock()
-        elapsed, self._polled_at = min(polled_at - self._polled_at, _MAX_POLL_SECONDS), polled_at
+        elapsed_seconds, self._polled_at = min(polled_at - self._polled_at, _MAX_POLL_SECONDS), polled_at
         for partition, report in reports.items():
-            order, silence = self._order_and_silence.get(partition, (report.order, -elapsed))
+            order, silence = self._order_and_silence.get(partition, (report.order, -elapsed_seconds))
             is_silent = order == report.order and report.step != "ended"
-            self._order_and_silence[partition] = report.order, silence + elapsed if is_silent else 0.0
+            self._order_and_silence[partition] = report.order, silence + elapsed_seconds if is_silent else 0.0
         return {partition: silence for partition, (_, silence) in self._order_and_silence.items()}
 
 
@@ -55,12 +55,12 @@ class Reports(DatagramListener):
         messages = [(ABOUT_PROCESSES, text) for text in list(self._process_messages)]
         for partition, report in sorted(self.latest_reports().items()):
             messages += ((partition.aggregate, text) for text in report.notes)
-        return [text for about, text in messages if self.is_new(about, text)]
+        return [text for subject, text in messages if self.is_new(subject, text)]
 
-    def is_new(self, about: str, text: str) -> bool:
-        """True for the first message with this text about this aggregate or process."""
-        is_known = (about, text) in self._seen_messages
-        self._seen_messages.add((about, text))
+    def is_new(self, subject: str, text: str) -> bool:
+        """True for the first message with this text about `subject`, an aggregate's name or `ABOUT_PROCESSES`."""
+        is_known = (subject, text) in self._seen_messages
+        self._seen_messages.add((subject, text))
         return not is_known
 
     def _receive(self, body: bytes) -> None:

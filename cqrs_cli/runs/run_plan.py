@@ -41,11 +41,10 @@ class RunPlan:
     process_plan: ProcessPlan | None
 
     @property
-    def partitions(self) -> int:
-        """The number of partitions that the run owns."""
-        return len(self.deciding_plan.partitions()) + (
-            len(self.process_plan.subscriptions) if self.process_plan else 0
-        )
+    def partition_count(self) -> int:
+        """The number of partitions and subscriptions that the run will own."""
+        subscriptions = self.process_plan.subscriptions if self.process_plan else []
+        return len(self.deciding_plan.partitions()) + len(subscriptions)
 
     @property
     def names(self) -> list[str]:
@@ -58,11 +57,11 @@ class RunPlan:
         return ", ".join(parts)
 
     def remaining_part(self, report: Callable[[str], None]) -> "RunPlan | None":
-        """Return the part of a `--once` plan that no other run does; None if nothing is left.
+        """Return the part of a `--once` plan that no other run works on; None if nothing remains.
 
         Waits while another run makes progress.
         """
-        process_plan = self.process_plan and unhandled_part(self.process_plan, report)
+        process_plan = None if self.process_plan is None else unhandled_part(self.process_plan, report)
         deciding_plan = undecided_part(self.deciding_plan, report)
         if deciding_plan is None and process_plan is None:
             return None
@@ -100,7 +99,7 @@ def plan_run(
         for text in (*overrides.skip, *process_losses):
             raise UsageError(
                 f"{text!r} is a position of a process manager, and this run has none",
-                "name it: --process NAME",
+                "start the process manager, too: --process NAME",
             )
     deciding_plan = prepare(
         settings,

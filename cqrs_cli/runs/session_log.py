@@ -44,18 +44,18 @@ def _open_unused(log: Path) -> tuple[Path, int]:
     """
     for number in count(1):
         path = log if number == 1 else log.with_name(f"{log.stem}.{number}{log.suffix}")
-        previous = _open(path)
-        if not try_lock(previous):
-            os.close(previous)
+        descriptor = _open(path)
+        if not try_lock(descriptor):
+            os.close(descriptor)
             continue
-        if os.fstat(previous).st_size == 0:
-            return path, previous
+        if os.fstat(descriptor).st_size == 0:
+            return path, descriptor
         _rotate(path)
-        current = _open(path)
-        os.close(previous)
-        if try_lock(current):
-            return path, current
-        os.close(current)
+        new_descriptor = _open(path)
+        os.close(descriptor)
+        if try_lock(new_descriptor):
+            return path, new_descriptor
+        os.close(new_descriptor)
     raise AssertionError("never reached")
 
 

@@ -26,7 +26,7 @@ class Rebuild(NamedTuple):
 class Snapshot:
     """The progress of a run so far; `lag` is the number of undecided commands, including hidden commands."""
 
-    at: float  # monotonic seconds
+    polled_at: float  # monotonic seconds
     counts: dict[Partition, Counts] = field(default_factory=dict)
     lag: int = 0
     cpu: float = 0.0  # CPU seconds of the tasks, known at the end

@@ -55,8 +55,8 @@ class SourceWatch:
             return
         self._checked_at = time.monotonic()
         if names := changed_paths(self._sources, read_sources(self._root, self._package), self._root):
-            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            more_text = f" and {len(names) - 3} more" if len(names) > 3 else ""
             raise CqrsError(
-                f"changed since this standby started: {', '.join(names[:3])}{more}",
+                f"changed since this standby started: {', '.join(names[:3])}{more_text}",
                 "start it again, so that it takes over with the current settings and code; a service manager does",
             )

@@ -1,4 +1,4 @@
-"""The takeover of a run: the later run, the partitions that it has claimed, and how to continue with the others."""
+"""The takeover of a run: the later run, its partitions, and the command that continues with the other partitions."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -25,7 +25,8 @@ class Takeover:
             self._own_claims |= {
                 partition: processes.claim(partition, 0) for partition in processes.subscriptions
             }
-        self._clock, self._taken_over, self._last_claim_at = clock, dict[RunPartition, str](), 0.0
+        self._clock, self._last_claim_at = clock, 0.0
+        self._later_runs: dict[RunPartition, str] = {}  # partition → the later run that has claimed it
 
     def observe_claims(self, claims: Mapping[RunPartition, CommittedClaim]) -> None:
         """Store the partitions that a later run has claimed."""
@@ -33,10 +34,10 @@ class Takeover:
             claim = committed.claim
             if (
                 claim
-                and partition not in self._taken_over
+                and partition not in self._later_runs
                 and judge(self._own_claims[partition], claim) is Judgement.LATER_RUN
             ):
-                self._taken_over[partition], self._last_claim_at = claim.run, self._clock()
+                self._later_runs[partition], self._last_claim_at = claim.run, self._clock()
 
     def has_stalled(self, timeout: float) -> bool:
         """True if the later run has claimed a partition, but no further partition for `timeout` seconds.
@@ -44,35 +45,30 @@ class Takeover:
         Always False in a standby run, which waits for its turn.
         """
         return (
-            bool(self._taken_over) and not self._is_standby and self._clock() - self._last_claim_at > timeout
+            bool(self._later_runs) and not self._is_standby and self._clock() - self._last_claim_at > timeout
         )
 
     def explain_error(self, error: TakenOverError) -> TakenOverError:
         """Return the error unchanged, or, after a takeover of some aggregates and processes, an error that names them
         and the way to continue with the others.
         """
-        taken_over = {_name(partition): run for partition, run in self._taken_over.items()}
-        remaining = set(map(_name, self._own_claims)) - set(taken_over)
-        if not taken_over or not remaining:
+        later_runs = {_prefix_and_name(partition): run for partition, run in self._later_runs.items()}
+        remaining = set(map(_prefix_and_name, self._own_claims)) - set(later_runs)
+        if not later_runs or not remaining:
             return error
-        aggregates, processes = (
-            sorted(name for name_prefix, name in remaining if name_prefix == prefix) for prefix in _PREFIXES
-        )
+        aggregates = sorted(name for prefix, name in remaining if not prefix)
+        processes = sorted(name for prefix, name in remaining if prefix)
         consequences = [f"no run decides for {', '.join(aggregates)} now"] if aggregates else []
         consequences += [f"no run handles process {', '.join(processes)} now"] if processes else []
-        names = ", ".join(f"{prefix} {name}".strip() for prefix, name in sorted(taken_over))
+        names = ", ".join(f"{prefix} {name}".strip() for prefix, name in sorted(later_runs))
         return TakenOverError(
-            f"run {next(iter(taken_over.values()))} took over {names}; {', '.join(consequences)}",
+            f"run {next(iter(later_runs.values()))} took over {names}; {', '.join(consequences)}",
             f"leave that run active, and start the rest: {_command_line(aggregates, processes)}",
         )
 
 
-#: The prefix of an aggregate's name and of a process's name in messages.
-_PREFIXES = ("", "process")
-
-
-def _name(partition: RunPartition) -> tuple[str, str]:
-    """Return prefix and name: `("", "order")` for an aggregate, `("process", "checkout")` for a process."""
+def _prefix_and_name(partition: RunPartition) -> tuple[str, str]:
+    """Return the name in messages: `("", "order")` for an aggregate, `("process", "checkout")` for a process."""
     return ("", partition.aggregate) if isinstance(partition, Partition) else ("process", partition.process)
 
 

@@ -47,19 +47,23 @@ def own_partitions(
     try:
         raise_soft_limits(_needs(plan, partitions), f"a task that owns {len(partitions)} partitions")
     except ConfigurationError as error:
-        first = partitions[0]
-        yield (OwnerResult(first, error) if isinstance(first, Partition) else ProcessResult(first, error))
+        first_partition = partitions[0]
+        yield (
+            OwnerResult(first_partition, error)
+            if isinstance(first_partition, Partition)
+            else ProcessResult(first_partition, error)
+        )
         return
-    cpu_seconds_before, stopping = time.process_time(), threading.Event()
+    cpu_seconds_before, stop_event = time.process_time(), threading.Event()
     deciding_supervisors = _deciding_supervisors(
-        plan, [partition for partition in partitions if isinstance(partition, Partition)], attempt, stopping
+        plan, [partition for partition in partitions if isinstance(partition, Partition)], attempt, stop_event
     )
     subscriptions = [partition for partition in partitions if isinstance(partition, Subscription)]
     reacting_supervisors = (
-        create_supervisors(processes, subscriptions, attempt, stopping) if processes else []
+        create_supervisors(processes, subscriptions, attempt, stop_event) if processes else []
     )
     _TaskSupervisors(
-        [*deciding_supervisors, *reacting_supervisors], deciding_supervisors, plan.timing, stopping
+        [*deciding_supervisors, *reacting_supervisors], deciding_supervisors, plan.timing, stop_event
     ).run()
     exits: list[OwnerExit[Any]] = [supervisor.result for supervisor in deciding_supervisors]
     exits += [supervisor.result for supervisor in reacting_supervisors]
@@ -67,7 +71,7 @@ def own_partitions(
     yield from exits[1:]
 
 
-def without_aggregates(processes: ProcessPlan) -> Plan:
+def process_only_plan(processes: ProcessPlan) -> Plan:
     """Return the plan of a run that has process managers only."""
     return Plan(
         processes.connection,
@@ -87,7 +91,7 @@ def without_aggregates(processes: ProcessPlan) -> Plan:
 
 
 def _needs(plan: Plan, partitions: Sequence[RunPartition]) -> Needs:
-    """Return the resources that a task needs: only partitions of aggregates have shards, which are memory-mapped."""
+    """Return the resources that a task needs. Only partitions of aggregates have shards, which take address space."""
     shards = sum(isinstance(partition, Partition) for partition in partitions)
     return Needs(
         owner_needs(len(partitions), plan.brokers).descriptors, owner_needs(shards, plan.brokers).bytes
@@ -95,7 +99,7 @@ def _needs(plan: Plan, partitions: Sequence[RunPartition]) -> Needs:
 
 
 def _deciding_supervisors(
-    plan: Plan, partitions: list[Partition], attempt: int, stopping: threading.Event
+    plan: Plan, partitions: list[Partition], attempt: int, stop_event: threading.Event
 ) -> list[DecidingSupervisor]:
     """Return a supervisor for each of these partitions, with the code of its aggregate. No supervisor has started."""
     if not partitions:
@@ -107,7 +111,7 @@ def _deciding_supervisors(
         RestoringSupervisor if plan.checkpoints and plan.store == "lmdb" else DecidingSupervisor
     )
     return [
-        supervisor_class(plan, partition, aggregates[partition.aggregate], attempt, stopping, budget)
+        supervisor_class(plan, partition, aggregates[partition.aggregate], attempt, stop_event, budget)
         for partition in partitions
     ]
 
@@ -120,22 +124,20 @@ class _TaskSupervisors:
         supervisors: Sequence[Supervisor],
         deciding_supervisors: Sequence[DecidingSupervisor],
         timing: Timing,
-        stopping: threading.Event,
+        stop_event: threading.Event,
     ) -> None:
-        self._supervisors, self._timing, self._stopping = supervisors, timing, stopping
+        self._supervisors, self._timing, self._stop_event = supervisors, timing, stop_event
         self._parent, self._orphaned_at = os.getppid(), 0.0
         self._threads = [
             threading.Thread(target=supervisor.run, name=supervisor.label, daemon=True)
             for supervisor in supervisors
         ]
         self._watches = [CodeWatch(supervisor) for supervisor in supervisors]
-        self._reporters, self._checkpointer = (
-            [Reporter(supervisor) for supervisor in supervisors],
-            Checkpointer(deciding_supervisors),
-        )
+        self._reporters = [Reporter(supervisor) for supervisor in supervisors]
+        self._checkpointer = Checkpointer(deciding_supervisors)
         self._watchdog = Watchdog(timing.decide_timeout)
 
-    # The loops create no cycles worth a pause. `_check_owners` collects the cycles of a user's code.
+    # The loops create few cycles, so no collection pauses them. `_check_owners` collects the cycles of a user's code.
     @without_garbage_collection()
     def run(self) -> None:
         """Watch until all supervisors have ended. An orphan ends the process."""
@@ -164,7 +166,7 @@ class _TaskSupervisors:
             or any(supervisor.ends_task for supervisor in self._supervisors)
             or any(reporter.received_end() for reporter in self._reporters)
         ):
-            self._stopping.set()
+            self._stop_event.set()
         for supervisor in self._supervisors:
             supervisor.end_if_stuck()
         for watch in self._watches:

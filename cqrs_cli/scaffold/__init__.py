@@ -99,7 +99,9 @@ class SampleEvent(NamedTuple):
         }
 
 
-def create(folder: Path, files: Mapping[str, str] = FILES, first: FirstAggregate = INVENTORY) -> list[Path]:
+def create(
+    folder: Path, files: Mapping[str, str] = FILES, aggregate: FirstAggregate = INVENTORY
+) -> list[Path]:
     """Write a new project into `folder`, which must be empty or absent; return the paths of its files.
 
     Raises `UsageError` if `folder` is not empty or not a folder, `ConfigurationError` if it is not writable.
@@ -107,16 +109,18 @@ def create(folder: Path, files: Mapping[str, str] = FILES, first: FirstAggregate
     name = folder.resolve().name
     distribution = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower() or "project"
     project_variables = {"name": name, "distribution": distribution, "version": __version__}
-    variables = {**first.template_variables(), "aggregate": first.name, **project_variables}
+    variables = {**aggregate.template_variables(), "aggregate": aggregate.name, **project_variables}
     templates = {
-        path: template for path, template in files.items() if first == INVENTORY or "inventory" not in path
+        path: template
+        for path, template in files.items()
+        if aggregate == INVENTORY or "inventory" not in path
     }
     try:
         _require_empty(folder)
-        written = [_write(folder / path, template, variables) for path, template in templates.items()]
+        paths = [_write(folder / path, template, variables) for path, template in templates.items()]
     except OSError as error:
         raise _not_writable_error(error, folder) from error
-    return written if first == INVENTORY else [*written, *add_aggregate(folder, "aggregates", first.name)]
+    return paths if aggregate == INVENTORY else [*paths, *add_aggregate(folder, "aggregates", aggregate.name)]
 
 
 def add_aggregate(root: Path, package: str, name: str) -> list[Path]:
@@ -132,19 +136,19 @@ def add_aggregate(root: Path, package: str, name: str) -> list[Path]:
         "Title": title,
         "State": f"{title}State" if title in _RESERVED_CLASS_NAMES or keyword.iskeyword(title) else title,
     }
-    return _add(root, root / package.replace(".", "/"), "aggregate", variables)
+    return _add_files(root, root / package.replace(".", "/"), "aggregate", variables)
 
 
 def add_process(root: Path, package: str, name: str, event: SampleEvent) -> list[Path]:
     """Write a new process manager that subscribes to an event, and its test; raises the errors of `add_aggregate`."""
     _check_name(name, "process manager")
-    return _add(root, root / "processes", "process", event.template_variables(name, package))
+    return _add_files(root, root / "processes", "process", event.template_variables(name, package))
 
 
 def add_projection(root: Path, package: str, name: str, event: SampleEvent) -> list[Path]:
     """Write a new projection of an event, and its test; raises the errors of `add_aggregate`."""
     _check_name(name, "projection", max_length=50)
-    return _add(root, root / "projections", "projection", event.template_variables(name, package))
+    return _add_files(root, root / "projections", "projection", event.template_variables(name, package))
 
 
 def _check_name(name: str, kind: str, max_length: int = 100) -> None:
@@ -161,7 +165,7 @@ def _check_name(name: str, kind: str, max_length: int = 100) -> None:
         )
 
 
-def _add(root: Path, folder: Path, kind: str, variables: dict[str, str]) -> list[Path]:
+def _add_files(root: Path, folder: Path, kind: str, variables: dict[str, str]) -> list[Path]:
     """Write the code and the test of a new aggregate, process manager or projection."""
     name, tests = variables["name"], root / "tests"
     code, test = folder / f"{name}.py", tests / f"test_{name}.py"
@@ -170,10 +174,10 @@ def _add(root: Path, folder: Path, kind: str, variables: dict[str, str]) -> list
             raise UsageError(f"{path} exists already", "choose another name")
     try:
         new_packages = [package for package in (folder, tests) if not package.exists()]
-        written = [_write(package / "__init__.py", "", variables) for package in new_packages]
-        written.append(_write(code, f"{kind}.py.txt", variables))
-        written.append(_write(test, f"test_{kind}.py.txt", variables))
-        return written
+        paths = [_write(package / "__init__.py", "", variables) for package in new_packages]
+        paths.append(_write(code, f"{kind}.py.txt", variables))
+        paths.append(_write(test, f"test_{kind}.py.txt", variables))
+        return paths
     except OSError as error:
         raise _not_writable_error(error, root) from error
 

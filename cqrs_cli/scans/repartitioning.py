@@ -24,7 +24,7 @@ class MovingKeys(NamedTuple):
     deferred: int  # deferred commands of these keys
 
 
-class GrowthWork(NamedTuple):
+class RepartitioningWork(NamedTuple):
     """`read`: the number of events to read to build all shards. A child partition reads its parents' logs, too."""
 
     moving: tuple[MovingKeys, ...]
@@ -36,7 +36,7 @@ class GrowthWork(NamedTuple):
         return self.read / FOLDED_PER_SECOND
 
 
-def growth_work(connection: Connection, topics: Topics, key_space: KeySpace) -> GrowthWork:
+def repartitioning_work(connection: Connection, topics: Topics, key_space: KeySpace) -> RepartitioningWork:
     """Return the work until each partition has split to the last count. Events are counted by their offsets."""
     last = len(key_space.partitions)
     numbers = range(readers.partition_count(connection, topics.events))
@@ -74,7 +74,7 @@ def growth_work(connection: Connection, topics: Topics, key_space: KeySpace) -> 
         for partition, count in count_by_partition.items()
         if count < last
     )
-    return GrowthWork(
+    return RepartitioningWork(
         moving,
         sum(
             sizes.get(number, 0)

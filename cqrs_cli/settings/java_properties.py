@@ -23,9 +23,8 @@ _PUBLIC_NAME = re.compile(
     r"|max|message|metadata|partition|queue|queued|queuing|receive|reconnect|request|retry|security|send|session"
     r"|socket|statistics|sticky|topic|transaction)\.[a-z.]+|acks|debug|retries"
 )
-_LINE_END = re.compile(
-    r"\r\n|\r|\n"
-)  # Java's; str.splitlines splits at more characters, which may be in a password
+#: Java's line ends. `str.splitlines` would split at further characters, which may be in a password.
+_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 def is_secret(name: str) -> bool:

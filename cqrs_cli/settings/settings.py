@@ -250,8 +250,10 @@ def _merge(sources_by_priority: list[Source]) -> tuple[dict[str, Any], dict[str,
 def _require_known(source: Source, names: set[str]) -> None:
     for name in source.values:
         if name not in names:
-            close = difflib.get_close_matches(name, names, 1)
-            hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(sorted(names))}"
+            similar_names = difflib.get_close_matches(name, names, 1)
+            hint = (
+                f"did you mean {similar_names[0]}?" if similar_names else f"known: {', '.join(sorted(names))}"
+            )
             raise ConfigurationError(f"{source.origin(name)}: unknown setting {name!r}", hint)
 
 
@@ -264,11 +266,11 @@ def _current_folder() -> Path:
 
 def _first_error(error: ValidationError, sources_by_priority: list[Source]) -> Exception:
     """Return the error for the first invalid value, with its origin."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    name = str(first["loc"][0])
+    first_error = error.errors(include_url=False, include_input=False)[0]
+    name = str(first_error["loc"][0])
     source = next((source for source in sources_by_priority if name in source.values), sources_by_priority[0])
-    reason = str(first["msg"]).removeprefix("Value error, ")
-    if name == "keyring" and first["type"] == "string_pattern_mismatch":
+    reason = str(first_error["msg"]).removeprefix("Value error, ")
+    if name == "keyring" and first_error["type"] == "string_pattern_mismatch":
         reason = "not file:PATH, env:NAME or exec:COMMAND"
     default = Settings.model_fields[name].default
     default_text = show_duration(default) if isinstance(default, timedelta) else default

@@ -12,7 +12,7 @@ from cqrs_cli.settings.java_properties import is_name, is_secret, parse_properti
 
 FLAGS = {"properties": "-X", "bootstrap_server": "-b/--bootstrap-server"}
 ENV_PREFIX = "CQRS_"
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
+_NON_NAME_CHARACTER = re.compile(r"[^A-Za-z0-9._-]")
 
 
 class Source(NamedTuple):
@@ -39,7 +39,7 @@ def _parse_pair(text: str) -> tuple[str, str]:
     name, separator, value = text.partition("=")
     name = name.strip()
     # The text after the name may be a secret, if the `=` was forgotten or mistyped: it is never shown.
-    name_prefix = _NOT_IN_NAMES.split(name)[0]
+    name_prefix = _NON_NAME_CHARACTER.split(name)[0]
     if is_secret(name):
         raise UsageError(
             f"-X {name_prefix}: a secret is not accepted on the command line",

@@ -33,6 +33,7 @@ def _parse_retention(value: object) -> object:
 
 
 def check_servers(value: str) -> str:
+    """Return `value`, addresses HOST:PORT with commas between; raises `ValueError` for another text."""
     for address in value.split(","):
         match = _ADDRESS.fullmatch(address.strip())
         if match is None or not 0 < int(match[1]) < 65536:
@@ -48,6 +49,10 @@ def _flatten_properties(value: object) -> object:
 
 
 def flat_entries(prefix: str, table: Mapping[str, object]) -> list[tuple[str, str]]:
+    """Return the entries of a nested table: `{"client": {"id": 7}}` gives `("client.id", "7")`.
+
+    `prefix` precedes each name. Raises `ValueError` for a table that is nested too deeply.
+    """
     if prefix.count(".") > _MAX_DOTS:
         raise ValueError("nested too deeply for a client property")
     entries: list[tuple[str, str]] = []

@@ -63,9 +63,9 @@ class DeferredTable:
     def change(self, changes: Mapping[str, Deferral | None]) -> None:
         """Add or replace entries by key, None removes an entry; needs a write transaction."""
         for key, entry in changes.items():
-            before = self._entry(key.encode())
-            if before is not None:
-                self._remove(before)
+            old_entry = self._entry(key.encode())
+            if old_entry is not None:
+                self._remove(old_entry)
             if entry is not None:
                 self._add(entry)
 
@@ -84,7 +84,9 @@ class DeferredTable:
         key = entry.key.encode()
         self._txn.delete(_ENTRY + key, db=self._db)
         id_key = _id_key(entry.subject, entry.id)
-        if self._txn.get(id_key, None, self._db) == key:  # not a later command with this id
+        if (
+            self._txn.get(id_key, None, self._db) == key
+        ):  # otherwise the index refers to a later command with this id
             self._txn.delete(id_key, db=self._db)
         if entry.resubmitted_offset is None:
             self._txn.delete(_DUE + _NUMBER.pack(max(0, entry.due)) + key, db=self._db)

@@ -24,9 +24,8 @@ from cqrs_cli.errors import ContradictionError
 from cqrs_cli.state.evidence import Evidence
 from cqrs_cli.state.store import Positions
 
-CODEC: Final = (
-    4  # 2: a UUID without letters is encoded as a UUID; 3: deferred commands; 4: hashes of the last records
-)
+#: 2: a UUID without letters is encoded as a UUID; 3: deferred commands; 4: hashes of the last records.
+CODEC: Final = 4
 MAX_KEY: Final = 511
 
 _UUID, _TEXT, _LONG = b"\x01", b"\x02", b"\xff"
@@ -61,13 +60,13 @@ _pack_dedup, _unpack_dedup, _dedup_size = (
 
 
 def encode_head(positions: Positions, token: str) -> bytes:
-    """Return positions and token as one value."""
+    """Return positions and token as one value, the head of a shard."""
     *offsets, event, outcome = positions
     return _POSITIONS.pack(*offsets, *_evidence_fields(event), *_evidence_fields(outcome)) + token.encode()
 
 
 def decode_head(head: bytes) -> tuple[Positions, str]:
-    """Return the positions and the token of a value."""
+    """Return the positions and the token in the head of a shard."""
     *offsets, event, event_hash, outcome, outcome_hash = _POSITIONS.unpack_from(head)
     positions = Positions(*offsets)._replace(
         last_event=_evidence(event, event_hash), last_outcome=_evidence(outcome, outcome_hash)
@@ -79,8 +78,8 @@ def _evidence_fields(evidence: Evidence | None) -> tuple[int, bytes]:
     return (-1, b"") if evidence is None else (evidence.offset, bytes.fromhex(evidence.digest))
 
 
-def _evidence(offset: int, hash: bytes) -> Evidence | None:
-    return None if offset < 0 else Evidence(offset, hash.hex())
+def _evidence(offset: int, digest: bytes) -> Evidence | None:
+    return None if offset < 0 else Evidence(offset, digest.hex())
 
 
 def aggregate_key(aggregate_id: str) -> bytes:
@@ -108,9 +107,9 @@ def dedup_entries(remembered: Mapping[tuple[str, str], DedupEntry]) -> list[tupl
     If all ids are UUIDs, they are encoded together, in a third of the time.
     """
     ids = [command_id for _, command_id in remembered]
-    if (raw := _uuids(ids)) is not None:
+    if (uuid_bytes := _uuids(ids)) is not None:
         keys = [
-            _UUID + raw[16 * number : 16 * number + 16] + subject.encode()
+            _UUID + uuid_bytes[16 * number : 16 * number + 16] + subject.encode()
             for number, (subject, _) in enumerate(remembered)
         ]
     else:
@@ -126,6 +125,7 @@ def dedup_entries(remembered: Mapping[tuple[str, str], DedupEntry]) -> list[tupl
         )
         for entry in remembered.values()
     ]
+    # At least one decision was made by another partition.
     if not _NO_PARTITION.issuperset(map(_partition_of, remembered.values())):
         values = [
             _with_partition(value, entry) for value, entry in zip(values, remembered.values(), strict=True)
@@ -218,8 +218,8 @@ def _with_partition(value: bytes, decision: DedupEntry) -> bytes:
     if decision.partition is None:
         return value
     timestamp, offset, version, events, status, fingerprint = _unpack_dedup(value)
-    flagged = _pack_dedup(timestamp, offset, version, events, status | _INHERITED, fingerprint)
-    return flagged + _PARTITION.pack(decision.partition)
+    dedup_entry = _pack_dedup(timestamp, offset, version, events, status | _INHERITED, fingerprint)
+    return dedup_entry + _PARTITION.pack(decision.partition)
 
 
 def decode_dedup(value: bytes) -> DedupEntry:
@@ -231,15 +231,15 @@ def decode_dedup(value: bytes) -> DedupEntry:
     return DedupEntry(timestamp, offset, REMEMBERED[status], version, events, fingerprint, partition)
 
 
-def decode_whole_dedup(value: bytes, whole: bytes) -> DedupEntry:
-    """Return the decision in a value; `whole` is the key before shortening.
+def decode_whole_dedup(value: bytes, whole_key: bytes) -> DedupEntry:
+    """Return the decision in a value; `whole_key` is the key before shortening.
 
     Raises `ContradictionError` if the value belongs to another key with the same digest.
     """
     decision = decode_dedup(value)
-    if len(whole) > MAX_KEY:
+    if len(whole_key) > MAX_KEY:
         key_start = _dedup_size + (0 if decision.partition is None else _PARTITION.size)
-        check_whole_key(value[key_start:], whole)
+        check_whole_key(value[key_start:], whole_key)
     return decision
 
 

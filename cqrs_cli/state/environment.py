@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 import lmdb
 
-from cqrs_cli.state.errors import REBUILD, CorruptError
+from cqrs_cli.state.errors import REBUILD_HINT, CorruptError
 from cqrs_cli.state.lmdb_types import Transaction
 
 _T = TypeVar("_T")
@@ -64,7 +64,7 @@ def begin_transaction(env: lmdb.Environment, write: bool) -> Transaction:
     return env.begin(write=write)
 
 
-def write_growing(
+def write_and_enlarge_map(
     env: lmdb.Environment, begin_write: Callable[[], Transaction], work: Callable[[Transaction], _T]
 ) -> _T:
     """Do `work` in a write transaction. If the map is full, double it and repeat `work` in a new transaction."""
@@ -81,4 +81,4 @@ def check_not_truncated(env: lmdb.Environment, path: Path) -> None:
     expected_size = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
     size = (path / DATA_FILE).stat().st_size
     if size < expected_size:
-        raise CorruptError(f"{path / DATA_FILE} has {size} of {expected_size} bytes", REBUILD)
+        raise CorruptError(f"{path / DATA_FILE} has {size} of {expected_size} bytes", REBUILD_HINT)

@@ -10,18 +10,18 @@ import lmdb
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 
-_NETWORK = ("nfs", "cifs", "smb", "9p", "fuse.", "ceph", "glusterfs", "lustre", "afs")
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_CORRUPT = (
+_NETWORK_FILE_SYSTEMS = ("nfs", "cifs", "smb", "9p", "fuse.", "ceph", "glusterfs", "lustre", "afs")
+_DISK_FULL_CODES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_CORRUPTION_ERRORS = (
     lmdb.CorruptedError,
     lmdb.InvalidError,
     lmdb.PageNotFoundError,
     lmdb.VersionMismatchError,
     lmdb.BadTxnError,  # follows one of the errors above, if that was not reported
 )
-_ELSEWHERE = "choose another folder with state_dir in cqrs.toml or CQRS_STATE_DIR"
-_FREE_SPACE = f"make room, or {_ELSEWHERE}"
-REBUILD = "remove it: the state is rebuilt from the log"
+_OTHER_FOLDER_HINT = "choose another folder with state_dir in cqrs.toml or CQRS_STATE_DIR"
+_FREE_SPACE_HINT = f"free disk space, or {_OTHER_FOLDER_HINT}"
+REBUILD_HINT = "remove it: the state is rebuilt from the log"
 
 
 class CorruptError(ConfigurationError):
@@ -43,15 +43,15 @@ def translate_errors(path: Path) -> Iterator[None]:
         yield
     except (lmdb.MapFullError, lmdb.MapResizedError):
         raise
-    except _CORRUPT as error:
-        raise CorruptError(f"the state in {path} is damaged ({error})", REBUILD) from error
+    except _CORRUPTION_ERRORS as error:
+        raise CorruptError(f"the state in {path} is damaged ({error})", REBUILD_HINT) from error
     except OSError as error:
         raise _folder_error(path, error.errno or 0, error.strerror or str(error)) from error
     except lmdb.LockError as error:  # LMDB locks a byte for its own process id
         raise ConfigurationError(
             f"the state in {path} is open in another process with the same id, {os.getpid()}, in another "
             f"container ({error})",
-            f"run both in one PID namespace, or {_ELSEWHERE}",
+            f"run both in one PID namespace, or {_OTHER_FOLDER_HINT}",
         ) from error
     except lmdb.ReadersFullError as error:
         raise UnavailableError(
@@ -63,18 +63,18 @@ def translate_errors(path: Path) -> Iterator[None]:
 
 
 def _folder_error(path: Path, code: int, text: str) -> ConfigurationError:
-    if code in _FULL:
-        return ConfigurationError(f"no space left for the state in {path} ({text})", _FREE_SPACE)
+    if code in _DISK_FULL_CODES:
+        return ConfigurationError(f"no space left for the state in {path} ({text})", _FREE_SPACE_HINT)
     if code == errno.EIO:  # LMDB reports EIO for an incomplete write, which is how a disk becomes full
         return ConfigurationError(
-            f"the disk is full or failing under the state in {path} ({text})", _FREE_SPACE
+            f"the disk is full or failing under the state in {path} ({text})", _FREE_SPACE_HINT
         )
     if "already open in this process" in text:
         return ConfigurationError(f"the state in {path} is already open in this process", "open it only once")
-    return ConfigurationError(f"the state folder {path} cannot be used ({text})", _ELSEWHERE)
+    return ConfigurationError(f"the state folder {path} cannot be used ({text})", _OTHER_FOLDER_HINT)
 
 
-#: The table of mounts, on Linux.
+#: Linux's table of mounts. A line: device, mount point, type of the file system, options.
 MOUNTS = Path("/proc/self/mounts")
 
 
@@ -83,9 +83,11 @@ def reject_network_file_system(path: Path, mounts: Path = MOUNTS) -> None:
 
     Without a table of mounts (outside Linux), every path is accepted.
     """
-    kind = _file_system(path, mounts)
-    if kind.startswith(_NETWORK):
-        raise ConfigurationError(f"the state folder {path} is on a network file system ({kind})", _ELSEWHERE)
+    file_system = _file_system(path, mounts)
+    if file_system.startswith(_NETWORK_FILE_SYSTEMS):
+        raise ConfigurationError(
+            f"the state folder {path} is on a network file system ({file_system})", _OTHER_FOLDER_HINT
+        )
 
 
 def _file_system(path: Path, mounts: Path) -> str:
@@ -94,11 +96,11 @@ def _file_system(path: Path, mounts: Path) -> str:
         lines = mounts.read_text(errors="surrogateescape").splitlines()
     except OSError:
         return ""
-    resolved, depth, kind = path.resolve(), -1, ""
+    real_path, depth, file_system = path.resolve(), -1, ""
     for line in lines:
-        _, escaped, mounted, *_ = line.split(" ")
-        mount_point = Path(escaped.replace("\\040", " ").replace("\\134", "\\"))
-        # of two mounts at the same point, the later mount hides the earlier mount
-        if resolved.is_relative_to(mount_point) and len(mount_point.parts) >= depth:
-            depth, kind = len(mount_point.parts), mounted
-    return kind
+        _, escaped_path, mount_type, *_ = line.split(" ")
+        mount_point = Path(escaped_path.replace("\\040", " ").replace("\\134", "\\"))
+        # of two mounts at the same path, the later mount hides the earlier mount
+        if real_path.is_relative_to(mount_point) and len(mount_point.parts) >= depth:
+            depth, file_system = len(mount_point.parts), mount_type
+    return file_system

@@ -18,22 +18,25 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     codec: int = CODEC
 
     def differences(self, stored: bytes) -> str:
-        """Return a text about the members that differ from `stored`, an encoded identity; empty if all are equal."""
+        """Return a text about the members that differ from `stored`, an encoded identity: "revision was 1 and is 2".
+
+        Empty if all members are equal.
+        """
         try:
             stored_members = msgspec.json.decode(stored, type=dict[str, object])
         except msgspec.DecodeError:
             return "it has no identity"
         own_members = msgspec.to_builtins(self)
-        changed = sorted(
+        different_names = sorted(
             name
             for name in own_members.keys() | stored_members.keys()
             if own_members.get(name) != stored_members.get(name)
         )
-        advice = ": give each cluster a state_dir of its own" if "cluster_id" in changed else ""
-        changed = ["cluster_id"] if advice else changed
-        return (
-            ", ".join(
-                f"{name} was {stored_members.get(name)} and is {own_members.get(name)}" for name in changed
-            )
-            + advice
-        )
+        advice = ""
+        if "cluster_id" in different_names:  # in another cluster the topic ids differ, too
+            different_names, advice = ["cluster_id"], ": give each cluster a state_dir of its own"
+        differences = [
+            f"{name} was {stored_members.get(name)} and is {own_members.get(name)}"
+            for name in different_names
+        ]
+        return ", ".join(differences) + advice

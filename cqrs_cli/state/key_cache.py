@@ -1,9 +1,9 @@
-"""The data keys of a partition on disk, next to the shard: `KeyTable` by subject, in LMDB, wrapped as in the topic.
+"""A cache of a partition's data keys in LMDB, next to the shard: subject → `KeyTable`, with the keys still encrypted.
 
 The cache is separate from the shard, and never part of a checkpoint: a copy from before an erasure would contain the
 erased key. An owner writes the cache before the shard. So the cache contains each `Erased` that the shard has folded.
 
-Every change is synced, because keys change rarely. So no marker for incomplete writes is needed.
+Every change is synced, because keys change rarely. So the cache needs no shutdown marker.
 """
 
 import shutil
@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.keys.topic import KeyTable, WrappedKey
-from cqrs_cli.state.environment import begin_transaction, check_not_truncated, write_growing
+from cqrs_cli.state.environment import begin_transaction, check_not_truncated, write_and_enlarge_map
 from cqrs_cli.state.errors import CorruptError, translate_errors
 from cqrs_cli.state.lmdb_types import Transaction
 from cqrs_cli.state.store import NotOwnerError
@@ -85,24 +85,24 @@ class MemoryKeys:
 
     def __init__(self, topics: tuple[str, str]) -> None:
         """`topics`: the ids of the keys topic and of the events topic."""
-        self._empty = self.offsets = KeyOffsets(topics)
-        self._known: dict[str, KeyTable] = {}
+        self._initial_offsets = self.offsets = KeyOffsets(topics)
+        self._tables: dict[str, KeyTable] = {}
 
     def keys_of(self, subject: str) -> KeyTable:
-        return self._known.get(subject, KeyTable())
+        return self._tables.get(subject, KeyTable())
 
     def apply(self, start: KeyOffsets, end: KeyOffsets, changes: Iterable[KeyChange]) -> None:
         if self.offsets != start:
             raise _unexpected_offsets("memory", self.offsets, start)
         for change in changes:
-            self._known[change.subject] = apply_change(self.keys_of(change.subject), change)
+            self._tables[change.subject] = apply_change(self.keys_of(change.subject), change)
         self.offsets = end
 
     def clear(self) -> None:
-        self._known, self.offsets = {}, self._empty
+        self._tables, self.offsets = {}, self._initial_offsets
 
     def close(self) -> None:
-        self._known = {}
+        self._tables = {}
 
 
 class KeyCache:
@@ -115,7 +115,7 @@ class KeyCache:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._env = lmdb.open(str(path), map_size=map_size, mode=0o600)
             check_not_truncated(self._env, path)
-        self._empty = KeyOffsets(topics)
+        self._initial_offsets = KeyOffsets(topics)
         if self.offsets.topics != topics:
             self._write(self._delete_all)
 
@@ -140,8 +140,8 @@ class KeyCache:
         sorted_changes = sorted(((_key(change.subject), change) for change in changes), key=_by_key)
 
         def work(txn: Transaction) -> None:
-            if (found := self._offsets(txn)) != start:
-                raise _unexpected_offsets(str(self._path), found, start)
+            if (offsets := self._offsets(txn)) != start:
+                raise _unexpected_offsets(str(self._path), offsets, start)
             for key, change in sorted_changes:
                 txn.put(key, encode_json(apply_change(_read_keys(txn, key), change)))
             txn.put(_HEAD, encode_json(end))
@@ -158,7 +158,7 @@ class KeyCache:
 
     def _offsets(self, txn: Transaction) -> KeyOffsets:
         head = txn.get(_HEAD)
-        return self._empty if head is None else msgspec.json.decode(head, type=KeyOffsets)
+        return self._initial_offsets if head is None else msgspec.json.decode(head, type=KeyOffsets)
 
     def _delete_all(self, txn: Transaction) -> None:
         with txn.cursor() as cursor:
@@ -168,7 +168,7 @@ class KeyCache:
 
     def _write(self, work: Callable[[Transaction], None]) -> None:
         with translate_errors(self._path):
-            write_growing(self._env, partial(begin_transaction, self._env, write=True), work)
+            write_and_enlarge_map(self._env, partial(begin_transaction, self._env, write=True), work)
 
 
 def open_keys(path: Path, topics: tuple[str, str]) -> KeyCache:

@@ -12,8 +12,8 @@ def iterate_aggregates(txn: Transaction, states: Database) -> Iterator[tuple[str
     with txn.cursor(states) as cursor:
         for key, value in cursor:
             if encoding.is_long(key):
-                whole, stored = encoding.decode_long_state(value)
-                yield whole.decode(), stored
+                whole_key, stored = encoding.decode_long_state(value)
+                yield whole_key.decode(), stored
             else:
                 yield key.decode(), encoding.decode_state(value)
 

@@ -24,13 +24,13 @@ from cqrs_cli.state.environment import (
     MAX_READERS,
     begin_transaction,
     open_environment,
-    write_growing,
+    write_and_enlarge_map,
 )
 from cqrs_cli.state.errors import translate_errors
 from cqrs_cli.state.lmdb_listing import iterate_aggregates, read_page
 from cqrs_cli.state.lmdb_types import Database, Transaction
 from cqrs_cli.state.lmdb_view import LmdbView
-from cqrs_cli.state.store import NotOwnerError, Positions, WriteBatch, by_segment, check_clock
+from cqrs_cli.state.store import NotOwnerError, Positions, WriteBatch, check_clock, split_by_segment
 
 _HEAD, _IDENTITY, _CODE = b"head", b"identity", "code"
 _EMPTY_HEAD = encoding.encode_head(Positions(), "")
@@ -69,7 +69,9 @@ class LmdbStore:
                     self._meta = self._env.open_db(b"meta", txn, create=not readonly)
                     self._states = self._env.open_db(b"states", txn, create=not readonly)
                     # Consecutive segments are in different databases: segment s is in database s % 2.
-                    self._ids = [self._env.open_db(b"ids.%d" % n, txn, create=not readonly) for n in (0, 1)]
+                    self._ids = [
+                        self._env.open_db(b"ids.%d" % number, txn, create=not readonly) for number in (0, 1)
+                    ]
                     self._deferred = self._env.open_db(b"deferred", txn, create=not readonly)
             except BaseException:
                 self._env.close()
@@ -133,9 +135,10 @@ class LmdbStore:
         last_segment, segment = change.start.clock // self._window_ms, change.end.clock // self._window_ms
         # Sorted, because neighbouring keys share pages, so each page is looked up and copied once.
         states = sorted(encoding.state_entries(change.states), key=_by_key)
-        ids = [
+        # (database, entries) for the current and the previous segment
+        id_entries = [
             (self._ids[(segment - age) % 2], sorted(encoding.dedup_entries(remembered), key=_by_key))
-            for age, remembered in enumerate(by_segment(change, self._window_ms))
+            for age, remembered in enumerate(split_by_segment(change, self._window_ms))
         ]
         expected = encoding.encode_head(change.start, change.token)
 
@@ -147,7 +150,7 @@ class LmdbStore:
                 )
             self._drop_segments(txn, last_segment, segment)
             _put(txn, self._states, states)
-            for db, entries in ids:
+            for db, entries in id_entries:
                 _put(txn, db, entries)
             DeferredTable(txn, self._deferred).change(change.deferred)
             txn.put(_HEAD, encoding.encode_head(change.end, change.token), db=self._meta)
@@ -209,7 +212,7 @@ class LmdbStore:
         self._env.close()
 
     def _head(self, txn: Transaction) -> bytes:
-        """Return positions and token as one value. Every write requires that it is unchanged."""
+        """Return the encoded positions and token. Each write checks that they have not changed."""
         return txn.get(_HEAD, _EMPTY_HEAD, self._meta)
 
     def _check_owner(self, txn: Transaction, token: str) -> Positions:
@@ -242,7 +245,7 @@ class LmdbStore:
         """Do `work` in one transaction, and repeat it if the map was full."""
         self._env.reader_check()  # a killed reader would prevent the reuse of old pages
         with translate_errors(self._path):
-            write_growing(self._env, partial(self._begin, write=True), work)
+            write_and_enlarge_map(self._env, partial(self._begin, write=True), work)
 
 
 def _put(txn: Transaction, db: Database, entries: Entries) -> None:

@@ -50,20 +50,20 @@ class LmdbView:
         value = self._get(encoding.shorten(key))
         if value is None:
             return None
-        whole, stored = encoding.decode_long_state(value)
-        encoding.check_whole_key(whole, key)
+        whole_key, stored = encoding.decode_long_state(value)
+        encoding.check_whole_key(whole_key, key)
         return stored
 
     def find_dedup_entry(self, subject: str, command_id: str) -> DedupEntry | None:
         if command_id > self._greatest_id:
-            return None  # greater than every entry id, so it is new, and no key has to be encoded
-        whole = key = encoding.dedup_key(subject, command_id)
-        if len(whole) > encoding.MAX_KEY:
-            key = encoding.shorten(whole)
-        latest: DedupEntry | None = None
+            return None  # greater than every remembered id, so it is new
+        whole_key = key = encoding.dedup_key(subject, command_id)
+        if len(whole_key) > encoding.MAX_KEY:
+            key = encoding.shorten(whole_key)
+        latest_entry: DedupEntry | None = None
         for cursor, greatest in self._segments:
             if key <= greatest and cursor.set_key(key):
-                entry = encoding.decode_whole_dedup(cursor.value(), whole)
-                if latest is None or entry.timestamp > latest.timestamp:
-                    latest = entry
-        return latest
+                entry = encoding.decode_whole_dedup(cursor.value(), whole_key)
+                if latest_entry is None or entry.timestamp > latest_entry.timestamp:
+                    latest_entry = entry
+        return latest_entry

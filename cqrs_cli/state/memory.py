@@ -15,7 +15,7 @@ from cqrs_cli.core.deferral.table import DeferralTable
 from cqrs_cli.core.stored import DedupEntry, StateView, StoredState
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.state import encoding
-from cqrs_cli.state.store import NotOwnerError, Positions, WriteBatch, by_segment, check_clock
+from cqrs_cli.state.store import NotOwnerError, Positions, WriteBatch, check_clock, split_by_segment
 
 #: The bytes of a dict entry without key and value: 30 in a full dict, 60 after the dict was enlarged.
 _SLOT_BYTES = 60
@@ -62,7 +62,7 @@ class MemoryStore:
         self._states: _Table[str] = _Table()
         self._segments: dict[int, _Table[bytes]] = {}
         self._deferred = DeferralTable()
-        self._open_views = 0  # open views and listings, whose data must not change
+        self._open_views = 0  # number of open views and listings; their data must not change
 
     def token(self) -> str:
         return self._token
@@ -87,9 +87,9 @@ class MemoryStore:
 
     def drop_aggregates(self, names: Collection[str], token: str) -> None:
         self._check_owner(token)
-        before = self.size
+        old_size = self.size
         self._states = self._states.without(set(names))
-        self._budget.reserve(self.size - before)
+        self._budget.reserve(self.size - old_size)
 
     def positions(self) -> Positions:
         return self._positions
@@ -104,7 +104,10 @@ class MemoryStore:
         """Make the change. Also raises `StoreFullError`, with nothing changed."""
         check_clock(change)
         states = {name: encoding.encode_state(stored) for name, stored in change.states.items()}
-        ids = [dict(encoding.dedup_entries(remembered)) for remembered in by_segment(change, self._window_ms)]
+        ids = [
+            dict(encoding.dedup_entries(remembered))
+            for remembered in split_by_segment(change, self._window_ms)
+        ]
         failpoints.reached("apply.before")
         self._check_owner(change.token)
         if change.start != self._positions:
@@ -115,17 +118,13 @@ class MemoryStore:
         }
         is_viewed = self._open_views > 0
         with ExitStack() as undo:  # a change that fails half-way, for lack of memory, is undone
-            before = self.size
+            old_size = self.size
             self._states.put(states, undo, is_viewed)
             for age, entries in enumerate(ids):
                 segments[current - age].put(entries, undo, is_viewed)
-            added_bytes = (
-                self._states.bytes
-                + sum(segment.bytes for segment in segments.values())
-                + self._deferred.bytes
-                - before
-            )
-            added_bytes += self._deferred.added_bytes(change.deferred)
+            id_bytes = sum(segment.bytes for segment in segments.values())
+            deferred_bytes = self._deferred.bytes + self._deferred.added_bytes(change.deferred)
+            added_bytes = self._states.bytes + id_bytes + deferred_bytes - old_size
             self._budget.reserve(added_bytes)
             undo.callback(self._budget.reserve, -added_bytes)
             failpoints.reached("apply.inside")
@@ -184,19 +183,20 @@ class _Table(Generic[_K]):
         undo.callback(self._restore, self.entries, old, self.bytes)
         if is_viewed:
             self.entries = dict(self.entries)
-        self.bytes += sum(
-            getsizeof(value) + (_SLOT_BYTES + getsizeof(key) if before is None else -getsizeof(before))
-            for (key, value), before in zip(new.items(), old.values(), strict=True)
-        )
+        for (key, value), old_value in zip(new.items(), old.values(), strict=True):
+            if old_value is None:
+                self.bytes += _SLOT_BYTES + getsizeof(key) + getsizeof(value)
+            else:
+                self.bytes += getsizeof(value) - getsizeof(old_value)
         self.entries.update(new)
 
     def without(self, keys: set[_K]) -> "_Table[_K]":
         """Return a new table without these entries; this table is unchanged, because a view may be open."""
         table: _Table[_K] = _Table()
         table.entries = {key: value for key, value in self.entries.items() if key not in keys}
-        removed = ((key, self.entries[key]) for key in keys if key in self.entries)
+        removed_entries = ((key, self.entries[key]) for key in keys if key in self.entries)
         table.bytes = self.bytes - sum(
-            _SLOT_BYTES + getsizeof(key) + getsizeof(value) for key, value in removed
+            _SLOT_BYTES + getsizeof(key) + getsizeof(value) for key, value in removed_entries
         )
         return table
 
@@ -230,8 +230,8 @@ class _MemoryView:
         return None if value is None else encoding.decode_state(value)
 
     def find_dedup_entry(self, subject: str, command_id: str) -> DedupEntry | None:
-        whole = encoding.dedup_key(subject, command_id)
-        key = whole if len(whole) <= encoding.MAX_KEY else encoding.shorten(whole)
+        whole_key = encoding.dedup_key(subject, command_id)
+        key = whole_key if len(whole_key) <= encoding.MAX_KEY else encoding.shorten(whole_key)
         values = [segment[key] for segment in self._segments if key in segment]
-        entries = [encoding.decode_whole_dedup(value, whole) for value in values]
+        entries = [encoding.decode_whole_dedup(value, whole_key) for value in values]
         return max(entries, key=lambda entry: entry.timestamp, default=None)

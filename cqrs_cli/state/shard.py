@@ -28,7 +28,13 @@ from cqrs_cli import failpoints
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.state.environment import DATA_FILE
-from cqrs_cli.state.errors import MOUNTS, REBUILD, CorruptError, reject_network_file_system, translate_errors
+from cqrs_cli.state.errors import (
+    MOUNTS,
+    REBUILD_HINT,
+    CorruptError,
+    reject_network_file_system,
+    translate_errors,
+)
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.limits import Limits
 from cqrs_cli.state.lmdb_store import LmdbStore
@@ -41,7 +47,7 @@ KEPT_QUARANTINED = 2
 
 
 class OpenShard(NamedTuple):
-    """An open shard. If `is_new`, it is empty. `quarantined` is the folder of the old shard, `reason` the cause."""
+    """An open shard. If `is_new`, it is empty. `quarantined`: the folder of the old shard; `reason`: the cause."""
 
     store: "Shard"
     is_new: bool
@@ -74,25 +80,25 @@ def open_shard(
 
 def install_shard(
     path: Path,
-    prepared: Path,
+    new_folder: Path,
     identity: Identity,
     reason: str = "",
     add_note: Callable[[str], None] = lambda text: None,
     limits: Limits = Limits(),  # noqa: B008  (frozen)
 ) -> "Shard":
-    """Replace the shard in `path` by the folder `prepared`, which contains an LMDB file and nothing else.
+    """Replace the shard in `path` by the folder `new_folder`, which contains an LMDB file and nothing else.
 
     The old shard is quarantined with the `reason`, or removed if `reason` is empty. The new shard has no owner. Raises
-    `CorruptError`, with nothing changed, if `prepared` has another identity or is damaged.
+    `CorruptError`, with nothing changed, if `new_folder` has another identity or is damaged.
     """
     with translate_errors(path), _lock_parent(path, limits):
-        with closing(LmdbStore(prepared, identity.window_ms)) as store:
+        with closing(LmdbStore(new_folder, identity.window_ms)) as store:
             if differences := identity.differences(store.identity()):
-                raise CorruptError(f"the new shard for {path} differs: {differences}", REBUILD)
+                raise CorruptError(f"the new shard for {path} differs: {differences}", REBUILD_HINT)
             store.take_ownership("", store.token())
         if path.exists():
             _quarantine(path, reason, add_note, "for a new shard") if reason else shutil.rmtree(path)
-        prepared.rename(path)
+        new_folder.rename(path)
         failpoints.reached("checkpoint.installed")
         return _create(path, identity, limits)
 
@@ -112,7 +118,7 @@ def open_readonly(path: Path) -> LmdbStore | None:
 
 
 class Shard(LmdbStore):
-    """An `LmdbStore` with a descriptor of its folder, which may be renamed (quarantined) while the store is open."""
+    """An `LmdbStore` with `folder`, a descriptor of its folder, which stays valid when the folder is renamed."""
 
     def __init__(self, path: Path, window_ms: int, folder: int) -> None:
         super().__init__(path, window_ms)
@@ -164,7 +170,8 @@ class _ShardOpener(threading.Thread):
             shard.close_without_sync()
 
     def result(self, timeout: float) -> Shard | None:
-        """Return the shard; None after `timeout` seconds. Then the thread closes a shard that it opens too late.
+        """Return the shard; None after `timeout` seconds. If the thread opens the shard later, it closes the shard
+        again.
 
         Raises the error of the thread.
         """
@@ -202,9 +209,8 @@ def _create(path: Path, identity: Identity, limits: Limits) -> Shard:
         store.set_identity(encode_json(identity))
         store.sync()
         failpoints.reached("shard.opening")
-        write_marker(
-            folder, "working"
-        )  # after a crash before this line, the shard has no marker, so it is not trusted
+        # After a crash before this line the shard has no marker, so it is not trusted.
+        write_marker(folder, "working")
         undo.pop_all()
         return store
 
@@ -220,9 +226,9 @@ def _quarantine(
     quarantined = path.with_name(f"{path.name}.aside-{time_text}-{reason_text}")
     path.rename(quarantined)
     add_note(f"state in {path} quarantined as {quarantined.name}, {purpose}: {reason}")
-    for old in sorted(path.parent.glob(f"{path.name}.aside-*"))[:-KEPT_QUARANTINED]:
-        shutil.rmtree(old)
-        add_note(f"removed {old}, quarantined earlier")
+    for old_folder in sorted(path.parent.glob(f"{path.name}.aside-*"))[:-KEPT_QUARANTINED]:
+        shutil.rmtree(old_folder)
+        add_note(f"removed {old_folder}, quarantined earlier")
     return quarantined
 
 
@@ -245,9 +251,9 @@ def _lock_shard(path: Path, undo: ExitStack, limits: Limits) -> int:
     return folder
 
 
-def _lock(folder: int, path: Path, limit: float, *, shared: bool = False) -> None:
-    if not wait_for_lock(folder, limit, shared=shared):
+def _lock(folder: int, path: Path, timeout: float, *, shared: bool = False) -> None:
+    if not wait_for_lock(folder, timeout, shared=shared):
         raise UnavailableError(
-            f"another process has been opening or closing the state in {path} for {limit:.0f} s",
+            f"another process has been opening or closing the state in {path} for {timeout:.0f} s",
             "end a stopped `cqrs run`, if there is one, then try again",
         )

@@ -23,12 +23,14 @@ class Positions(NamedTuple):
 
     @property
     def folded_events(self) -> int:
-        """The next event to fold: 0 if no event was folded, because nothing then identifies the log of the position."""
+        """The next event to fold: 0 if no event was folded, because then no evidence shows to which log `events`
+        belongs.
+        """
         return 0 if self.last_event is None else self.events
 
     @property
     def folded_outcomes(self) -> int:
-        """The next outcome to fold, in the same way."""
+        """The next outcome to fold: 0 if no outcome was folded."""
         return 0 if self.last_outcome is None else self.outcomes
 
     def after_event(self, log_records: Sequence[Record], offset: int) -> "Positions":
@@ -121,23 +123,26 @@ class Store(Protocol):
 Remembered = Mapping[tuple[str, str], DedupEntry]
 
 
-def by_segment(change: WriteBatch, window_ms: int) -> tuple[Remembered, Remembered]:
+def split_by_segment(change: WriteBatch, window_ms: int) -> tuple[Remembered, Remembered]:
     """Return the remembered decisions of a change: first the clock's segment, then the previous segment.
 
     Raises `ValueError` for a decision in a segment after the clock's.
     """
     current = change.end.clock // window_ms
     ages = {current - entry.timestamp // window_ms for entry in change.remembered.values()}
-    if ages <= {0}:  # nearly always, because a batch is shorter than the window
+    # Nearly always all entries are in the current segment, because a batch is shorter than the window.
+    if ages <= {0}:
         return change.remembered, {}
     if min(ages) < 0:
         latest = max(entry.timestamp for entry in change.remembered.values())
         raise ValueError(f"remembered at {latest}, after the clock {change.end.clock}")
-    current_entries, previous_entries = (
-        {ids: entry for ids, entry in change.remembered.items() if entry.timestamp // window_ms == segment}
-        for segment in (current, current - 1)
-    )
-    return current_entries, previous_entries
+
+    def entries_of(segment: int) -> Remembered:
+        return {
+            key: entry for key, entry in change.remembered.items() if entry.timestamp // window_ms == segment
+        }
+
+    return entries_of(current), entries_of(current - 1)
 
 
 def check_clock(change: WriteBatch) -> None:

@@ -1,4 +1,4 @@
-"""An index from command offsets to values, in LMDB: `verify` indexes logs that are larger than memory.
+"""An index from command offsets to traces (bytes), in LMDB, so that `verify` can index logs larger than memory.
 
 A later process can trust the index only after `sync`.
 
@@ -15,7 +15,7 @@ from typing import TypeVar
 import lmdb
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.state.environment import begin_transaction, write_growing
+from cqrs_cli.state.environment import begin_transaction, write_and_enlarge_map
 from cqrs_cli.state.lmdb_types import Transaction
 
 #: The limits of entries and bytes for one transaction that appends.
@@ -42,19 +42,21 @@ class TraceIndex:
         self._env = lmdb.open(
             str(path), map_size=map_size, sync=False, metasync=False, lock=False, readahead=True
         )
-        self._waiting: list[tuple[bytes, bytes]] = []
-        self._bytes = 0
+        self._pending: list[tuple[bytes, bytes]] = []
+        self._pending_bytes = 0
         with self._env.begin() as txn, txn.cursor() as cursor:
-            self._greatest = _KEY.unpack(cursor.key())[0] if cursor.last() else -1
+            self._last_offset = _KEY.unpack(cursor.key())[0] if cursor.last() else -1
 
     def add_entry(self, command_offset: int, trace: bytes) -> bytes | None:
-        """Add the entry of a command. If the command has an entry already, keep and return that entry, else None."""
-        if command_offset <= self._greatest:
+        """Add the entry of a command and return None. If the command has an entry already, keep and return that
+        entry.
+        """
+        if command_offset <= self._last_offset:
             return self._insert_out_of_order(_pack(command_offset), trace)
-        self._greatest = command_offset
-        self._waiting.append((_pack(command_offset), trace))
-        self._bytes += len(trace)
-        if len(self._waiting) >= self._max_entries or self._bytes >= MAX_APPENDED_BYTES:
+        self._last_offset = command_offset
+        self._pending.append((_pack(command_offset), trace))
+        self._pending_bytes += len(trace)
+        if len(self._pending) >= self._max_entries or self._pending_bytes >= MAX_APPENDED_BYTES:
             self._flush()
         return None
 
@@ -72,7 +74,7 @@ class TraceIndex:
 
     def last_command(self) -> int | None:
         """Return the highest command offset with an entry."""
-        return self._greatest if self._greatest >= 0 else None
+        return self._last_offset if self._last_offset >= 0 else None
 
     def delete_from(self, command_offset: int) -> int:
         """Remove the entries from a command offset on, and return their number."""
@@ -88,16 +90,16 @@ class TraceIndex:
 
         count = self._write(work)
         with self._env.begin() as txn, txn.cursor() as cursor:
-            self._greatest = _KEY.unpack(cursor.key())[0] if cursor.last() else -1
+            self._last_offset = _KEY.unpack(cursor.key())[0] if cursor.last() else -1
         return count
 
-    def drop(self, commands: list[int]) -> None:
-        """Remove the entries of some commands."""
+    def drop(self, command_offsets: list[int]) -> None:
+        """Remove the entries of these commands."""
         self._flush()
 
         def work(txn: Transaction) -> None:
-            for command in commands:
-                txn.delete(_pack(command))
+            for command_offset in command_offsets:
+                txn.delete(_pack(command_offset))
 
         self._write(work)
 
@@ -121,27 +123,27 @@ class TraceIndex:
         self._flush()
 
         def work(txn: Transaction) -> bytes | None:
-            existing: bytes | None = txn.get(key)
-            if existing is None:
+            stored_trace: bytes | None = txn.get(key)
+            if stored_trace is None:
                 txn.put(key, trace)
-            return existing
+            return stored_trace
 
         return self._write(work)
 
     def _flush(self) -> None:
-        if not self._waiting:
+        if not self._pending:
             return
 
         def work(txn: Transaction) -> None:
-            txn.cursor().putmulti(self._waiting, append=True)
+            txn.cursor().putmulti(self._pending, append=True)
 
         self._write(work)
-        self._waiting, self._bytes = [], 0
+        self._pending, self._pending_bytes = [], 0
 
     def _write(self, work: Callable[[Transaction], _T]) -> _T:
         """Do `work` in one transaction, and repeat it if the map was full."""
         try:
-            return write_growing(self._env, partial(begin_transaction, self._env, write=True), work)
+            return write_and_enlarge_map(self._env, partial(begin_transaction, self._env, write=True), work)
         except lmdb.Error as error:
             raise ConfigurationError(
                 f"the traces in {self._path} cannot be written ({error})",

@@ -46,7 +46,7 @@ class AggregateStatusReader:
         self._repartitioning = _RepartitioningProgress(connection, topics)
         self._folder = shard_folder(state_dir, topics)
         self._sampler = Sampler(connection, topics) if with_samples else None
-        self._hidden: set[int] = set()  # partitions with hidden commands at the previous poll
+        self._hidden_partitions: set[int] = set()  # partitions with hidden commands at the previous poll
         self._claim_reader = self._make_claim_reader()
         self._consumer: Consumer | None = None
 
@@ -70,20 +70,12 @@ class AggregateStatusReader:
             standbys = self._claim_reader.read_standby_runs()
             owners = {committed.open_claim.run for committed in claims.values() if committed.open_claim}
             silent_seconds = self._claim_reader.read_silence(owners) if owners else {}
-            statuses = [
-                replace(
-                    self._status(
-                        partition,
-                        polled_at,
-                        committed,
-                        standbys[partition],
-                        *bounds[partition],
-                        silent_seconds,
-                    ),
-                    growth=stages.get(partition),
+            statuses = []
+            for partition, committed in claims.items():
+                status = self._status(
+                    partition, polled_at, committed, standbys[partition], bounds[partition], silent_seconds
                 )
-                for partition, committed in claims.items()
-            ]
+                statuses.append(replace(status, growth=stages.get(partition)))
             if self._sampler is not None:
                 reader = self._reader()
                 statuses = [
@@ -94,9 +86,10 @@ class AggregateStatusReader:
             # A client that connected to a broker without its cluster may keep wrong metadata for minutes.
             self.close()
             raise self._to_error(error) from error
-        return self._with_open_transactions(
-            statuses, {partition for partition, end in stable_ends.items() if end < bounds[partition][1]}
-        )
+        hidden_partitions = {
+            partition for partition, end in stable_ends.items() if end < bounds[partition][1]
+        }
+        return self._with_open_transactions(statuses, hidden_partitions)
 
     def _poll_repartitioning(self) -> Mapping[int, str]:
         """Return the stage of the repartitioning in each partition that takes part.
@@ -128,10 +121,11 @@ class AggregateStatusReader:
         polled_at: float,
         committed: CommittedClaim,
         standbys: tuple[str, ...],
-        start: int,
-        end: int,
+        bounds: tuple[int, int],
         silent_seconds: Mapping[str, float],
     ) -> PartitionStatus:
+        """Return the status of a partition whose commands have these (start, end) `bounds`."""
+        start, end = bounds
         claim, shard = committed.claim, self._folder / str(partition)
         lag = max(0, end - max(start, committed.offset or 0))
         return PartitionStatus(
@@ -140,7 +134,7 @@ class AggregateStatusReader:
             self._topics.aggregate,
             self._topics.commands,
             partition,
-            at=polled_at,
+            polled_at=polled_at,
             start=start,
             end=end,
             position=committed.offset,
@@ -156,24 +150,18 @@ class AggregateStatusReader:
         )
 
     def _with_open_transactions(
-        self, statuses: list[PartitionStatus], hidden: set[int]
+        self, statuses: list[PartitionStatus], hidden_partitions: set[int]
     ) -> list[PartitionStatus]:
-        """Add the transactions that hide the last commands of the partitions in `hidden`."""
-        reported = hidden & self._hidden if self._confirm_hidden else hidden
-        self._hidden = hidden
-        topic_partitions = [(self._topics.commands, partition) for partition in sorted(reported)]
-        transaction_of = {
-            transaction.partition: transaction
-            for transaction in hidden_commands(self._connection, topic_partitions)
-        }
-        return [
-            replace(
-                status, hidden_by=transaction, way_out=transaction.hint(self._connection.bootstrap_server)
-            )
-            if (transaction := transaction_of.get(status.partition))
-            else status
-            for status in statuses
-        ]
+        """Add the transactions that hide the last commands of `hidden_partitions`."""
+        confirmed = hidden_partitions & self._hidden_partitions if self._confirm_hidden else hidden_partitions
+        self._hidden_partitions = hidden_partitions
+        topic_partitions = [(self._topics.commands, partition) for partition in sorted(confirmed)]
+        completed = {status.partition: status for status in statuses}
+        for transaction in hidden_commands(self._connection, topic_partitions):
+            hint = transaction.hint(self._connection.bootstrap_server)
+            status = completed[transaction.partition]
+            completed[transaction.partition] = replace(status, hidden_by=transaction, way_out=hint)
+        return list(completed.values())
 
     def _to_error(self, error: KafkaException | CqrsError) -> CqrsError:
         """Return the error for a failed poll: the missing ACL if there is one, because librdkafka reports a timeout for
@@ -189,7 +177,9 @@ class AggregateStatusReader:
 
 
 class _RepartitioningProgress:
-    """Reads the progress of a repartitioning. It reads the partition history again only if that has new records."""
+    """Reads the progress of a repartitioning. It reads the partition history again only if the history has new
+    records.
+    """
 
     def __init__(self, connection: Connection, topics: Topics) -> None:
         self._connection, self._topics = connection, topics

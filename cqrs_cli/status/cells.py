@@ -48,8 +48,8 @@ def shard_text(value: ShardStatus | str) -> str:
 
 def sum_known(values: Iterable[Any]) -> Any:
     """Return the sum of the known values; None if no value is known."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    known_values = [value for value in values if value is not None]
+    return sum(known_values) if known_values else None
 
 
 def largest(values: Iterable[Any]) -> Any:
@@ -68,7 +68,9 @@ def common_owner(owners: list[PartitionOwner | None]) -> PartitionOwner | str | 
         owner._replace(silent_seconds=None) if isinstance(owner, PartitionOwner) else owner
         for owner in owners
     }
-    return f"{len(distinct_owners)} owners" if len(distinct_owners) > 1 else owners[0] if owners else None
+    if len(distinct_owners) > 1:
+        return f"{len(distinct_owners)} owners"
+    return owners[0] if owners else None
 
 
 def all_shards(values: list[ShardStatus | str]) -> ShardStatus | str:
@@ -77,9 +79,9 @@ def all_shards(values: list[ShardStatus | str]) -> ShardStatus | str:
     if not shards:
         return next(iter(values), "")
     return ShardStatus(
-        sum(shard_status.aggregates for shard_status in shards),
-        sum(shard_status.bytes for shard_status in shards),
-        None,
+        aggregates=sum(shard_status.aggregates for shard_status in shards),
+        bytes=sum(shard_status.bytes for shard_status in shards),
+        digest=None,
     )
 
 
@@ -95,12 +97,12 @@ def shard_or_store(status: PartitionStatus) -> ShardStatus | str:
 
 
 def rate_getter(name: str) -> Callable[[PartitionStatus], float | None]:
-    """Return a function from a partition to one of its rates, such as `sent`."""
+    """Return a function that returns a partition's rate of this name, such as `sent`."""
     return lambda status: None if status.rates is None else getattr(status.rates, name)
 
 
 def count_getter(name: str) -> Callable[[PartitionStatus], int | None]:
-    """Return a function from a partition to one of its counts, such as `events`."""
+    """Return a function that returns a partition's count of this name, such as `events`."""
     return lambda status: None if status.counts is None else getattr(status.counts, name)
 
 
@@ -159,6 +161,6 @@ def hiding_transaction_json(status: PartitionStatus) -> Any:
         "transactional_id": transaction.transactional_id,
         "producer_id": transaction.producer_id,
         "offset": transaction.first_offset,
-        "since": rfc3339(transaction.since),
+        "since": rfc3339(transaction.began_at),
         "way_out": status.way_out,
     }

@@ -68,6 +68,7 @@ class StatusColumn(Column[PartitionStatus]):
         return Column.value_of(self, row) if row.kind in self.kinds else None
 
 
+#: Kinds of partitions: with claims; with commands; with a reader of events.
 _CLAIMED, _AGGREGATES, _EVENT_READERS = (AGGREGATE, PROCESS), (AGGREGATE,), (PROCESS, PROJECTION)
 _STATUS, _TOP, _JSON = View.STATUS, View.TOP, View.JSON
 _METRIC_ONLY = View(0)
@@ -93,7 +94,7 @@ COLUMNS: tuple[StatusColumn, ...] = (
                  total=sum_known, sort_key="s", hide_rank=2),
     StatusColumn("decided", rate_getter("done"), "{done}/s", rate_text, kinds=_CLAIMED, view=_STATUS | _TOP,
                  total=sum_known, sort_key="d"),
-    StatusColumn("refused", rate_getter("refused"), "refused/s", rate_text, kinds=_AGGREGATES, view=_TOP,
+    StatusColumn("rejected", rate_getter("rejected"), "rejected/s", rate_text, kinds=_AGGREGATES, view=_TOP,
                  total=sum_known, sort_key="r", hide_rank=3),
     StatusColumn("lag", None, "lag", total=sum_known, metric=_LAG, sort_key="l"),
     StatusColumn("oldest", None, "oldest", time_text, kinds=_AGGREGATES, view=_TOP, total=largest, sort_key="o",
@@ -108,7 +109,9 @@ COLUMNS: tuple[StatusColumn, ...] = (
     StatusColumn(
         "owner", None, "owner", cells.owner_text, cells.owner_json, left_aligned=True, total=cells.common_owner
     ),
-    StatusColumn("growth", None, "growth", kinds=_AGGREGATES, total=cells.distinct_texts, rare=True, hide_rank=2),
+    StatusColumn(
+        "growth", None, "repartitioning", kinds=_AGGREGATES, total=cells.distinct_texts, rare=True, hide_rank=2
+    ),
     StatusColumn("owned", kinds=_CLAIMED, view=_METRIC_ONLY, metric=_OWNED),
     StatusColumn("since", cells.owner_since, "since", kinds=_CLAIMED, view=_STATUS, hide_rank=5),
     StatusColumn("commands", count_getter("commands"), "commands", kinds=_AGGREGATES, view=_STATUS,
@@ -148,7 +151,7 @@ def row(status: PartitionStatus, columns: Sequence[StatusColumn]) -> Row:
 
 
 def total(label: str, rows: Sequence[Row], columns: Sequence[StatusColumn]) -> Row:
-    """Combine several lines to one: the sum of numbers, the maximum of times, and the owner if all have the same."""
+    """Combine several lines to one: the sum of numbers, the maximum of times, and the owner if all lines have it."""
     values_by_column = [[row.values[number] for row in rows] for number in range(len(columns))]
     sums = (
         None if column.total is None else column.total(values)
@@ -158,6 +161,6 @@ def total(label: str, rows: Sequence[Row], columns: Sequence[StatusColumn]) -> R
 
 
 def cell_texts(line: Row, columns: Sequence[StatusColumn], is_sum: bool = False) -> Iterator[str]:
-    """Yield the cells of a line after its label. `summed`: the line is a total, in which some columns are empty."""
+    """Yield the cells of a line after its label. `is_sum`: the line is a total, in which some columns are empty."""
     for column, value in zip(columns, line.values, strict=True):
         yield "" if is_sum and column.total is None else column.text(value)

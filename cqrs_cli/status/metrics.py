@@ -48,7 +48,7 @@ class MeasuredSnapshot(Protocol):
     """A snapshot of a job: when it was taken (monotonic seconds), and the number of resubmitted tasks so far."""
 
     @property
-    def at(self) -> float: ...
+    def polled_at(self) -> float: ...
 
     @property
     def resubmissions(self) -> int: ...
@@ -61,7 +61,7 @@ class JobMetrics(Generic[_Snapshot]):
     """A collector for a Prometheus registry, for the last snapshot of one job."""
 
     polled_systems = "Kafka"
-    prefix = "cqrs"  # of the names of the job's own metrics
+    prefix = "cqrs"  # the prefix of the names of the job's own metrics
     info_name = "cqrs_run"  # the metric with the version
     ready_help = "1 if the owner of every partition decides, and every process has all of its partitions."
 
@@ -92,7 +92,7 @@ class JobMetrics(Generic[_Snapshot]):
         yield GaugeMetricFamily(f"{self.prefix}_ready", self.ready_help, int(is_ready))
         if snapshot is None:
             return
-        polled_at = time.time() - (time.monotonic() - snapshot.at)
+        polled_at = time.time() - (time.monotonic() - snapshot.polled_at)
         yield GaugeMetricFamily(
             f"{self.prefix}_observed_timestamp_seconds",
             f"Time of the last poll of {self.polled_systems}.",
@@ -100,7 +100,7 @@ class JobMetrics(Generic[_Snapshot]):
         )
         yield CounterMetricFamily(
             f"{self.prefix}_submissions",
-            "Submissions of tasks to Spark: each after the first is of one that was lost.",
+            "Submissions of tasks to Spark; each submission after the first replaces a lost task.",
             snapshot.resubmissions + 1,
         )
         yield from self.extra_metrics(snapshot)
@@ -112,7 +112,7 @@ class ProjectionMetrics(JobMetrics[ProjectionProgress]):
 
     polled_systems = "Kafka or the database"
     prefix = info_name = "cqrs_projection"
-    ready_help = "1 if events come into the tables served."
+    ready_help = "1 if the projection writes new events to the tables that are queried."
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -124,6 +124,6 @@ class ProjectionMetrics(JobMetrics[ProjectionProgress]):
     def extra_metrics(self, snapshot: ProjectionProgress) -> Iterator[Metric]:
         yield GaugeMetricFamily(
             "cqrs_projection_rebuilding",
-            "1 while new tables are filled beside others.",
+            "1 while a rebuild fills new tables.",
             int(snapshot.is_shadow),
         )

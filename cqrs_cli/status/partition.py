@@ -60,14 +60,14 @@ class ShardStatus(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """Records per second between two polls: sent to the log, done, and rejected or failed (`refused`).
+    """Records per second between two polls: sent to the log, done, and rejected or failed (`rejected`).
 
     `sent` is None if only the owners were polled. An owner that committed nothing has no `batch` and no `commit_ms`.
     """
 
     sent: float | None
     done: float
-    refused: float
+    rejected: float
     transactions: float = 0.0
     batch: float | None = None  # commands per transaction
     commit_ms: float | None = None  # milliseconds per commit of a transaction
@@ -81,11 +81,11 @@ class PartitionStatus:
     """
 
     kind: PartitionKind
-    name: str  # of the aggregate, the process or the projection
-    aggregate: str  # of the log
+    name: str  # name of the aggregate, the process or the projection
+    aggregate: str  # the aggregate to which the log belongs
     topic: str
     partition: int
-    at: float = 0.0  # monotonic seconds
+    polled_at: float = 0.0  # monotonic seconds
     start: int | None = None
     end: int | None = None
     position: int | None = None
@@ -108,9 +108,8 @@ class PartitionStatus:
     shard: ShardStatus | None = None
     oldest: int | None = None  # ms since the append of the first undecided command
     latency: int | None = None  # ms, of the last command decided since the previous poll
-    reasons: Mapping[str, int] = field(
-        default_factory=dict
-    )  # reason or code → outcomes since the previous poll
+    #: Reason or code → number of outcomes since the previous poll.
+    reasons: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def identity(self) -> tuple[str, str, str, int]:
@@ -144,23 +143,25 @@ class PartitionStatus:
 
     def remarks(self) -> list[str]:
         """Return remarks for an operator, each with a remedy."""
-        hidden = f"{self.hidden_by.hidden_records_message()}; {self.way_out}" if self.hidden_by else ""
-        stopped = ""
+        hidden_text = f"{self.hidden_by.hidden_records_message()}; {self.way_out}" if self.hidden_by else ""
+        stopped_text = ""
         if self.stopped_at is not None:
-            stopped = (
+            stopped_text = (
                 f"process {self.name} was stopped by {self.topic}:{self.partition}@{self.stopped_at};"
                 f" correct it, or leave the event out: {self.way_out}"
             )
-        trial = self.trial if self.lag and not stopped else None
-        slow = "" if self.slow is None else str(self.slow)
-        waits = f"it waits: {self.waits_for}" if self.waits_for else ""
-        return [text for text in (hidden, stopped, trial, slow, waits) if text]
+        trial_text = self.trial if self.lag and not stopped_text else None
+        slow_text = "" if self.slow is None else str(self.slow)
+        wait_text = f"it waits: {self.waits_for}" if self.waits_for else ""
+        return [text for text in (hidden_text, stopped_text, trial_text, slow_text, wait_text) if text]
 
 
 def idle_partitions(statuses: Iterable[PartitionStatus]) -> dict[str, str]:
     """Return the partitions without progress at present, by key, each with the reason: the answer of `/readyz`."""
-    ordered = sorted(statuses, key=lambda status: (PARTITION_KINDS.index(status.kind), status.identity))
-    return {status.ready_key: status.idle for status in ordered if status.idle}
+    sorted_statuses = sorted(
+        statuses, key=lambda status: (PARTITION_KINDS.index(status.kind), status.identity)
+    )
+    return {status.ready_key: status.idle for status in sorted_statuses if status.idle}
 
 
 def standbys_by_name(statuses: Iterable[PartitionStatus]) -> dict[str, list[str]]:
@@ -185,6 +186,7 @@ def owner_of(
 
 def silent_owners(statuses: Iterable[PartitionStatus]) -> list[str]:
     """Return a text about each aggregate or process whose owner has stopped sending heartbeats."""
+    # The keys of a dict, because several partitions may have the same text.
     texts = {
         f"{status.subject}: its run {status.owner}": None
         for status in statuses

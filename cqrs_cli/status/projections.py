@@ -28,7 +28,7 @@ def projection_statuses(cluster: Connection, address: DatabaseAddress) -> list[P
     except SQLAlchemyError as error:
         raise UnavailableError(
             f"no answer from {url_without_password(address)} ({error_text(error)})",
-            "is it the right database?",
+            "check that the URL names the database of a projection",
         ) from error
     finally:
         engine.dispose()
@@ -60,7 +60,7 @@ def _status(
 def _no_projection(address: DatabaseAddress) -> ConfigurationError:
     return ConfigurationError(
         f"no projection has a position in {url_without_password(address)}",
-        "name the URL that `cqrs project --to` was given",
+        "use the URL of `cqrs project --to`",
     )
 
 
@@ -80,14 +80,14 @@ def _stored_positions(engine: Engine) -> list[tuple[str, str, int, str, int, str
 def _stable_ends(cluster: Connection, topics: set[tuple[str, str]]) -> dict[tuple[str, str], dict[int, int]]:
     """Return the last stable offsets: (topic, topic id) → partition → offset. Recreated topics are left out."""
     with Admin(cluster) as admin:
-        described = admin.describe({topic for topic, _ in topics})
-    existing = [
+        infos = admin.describe({topic for topic, _ in topics})
+    current_topics = [
         (topic, topic_id)
         for topic, topic_id in topics
-        if topic in described and described[topic].topic_id == topic_id
+        if topic in infos and infos[topic].topic_id == topic_id
     ]
     ends: dict[tuple[str, str], dict[int, int]] = {}
-    for topic, topic_id in existing:
-        bounds = readers.bounds(cluster, topic, range(described[topic].partitions))
+    for topic, topic_id in current_topics:
+        bounds = readers.bounds(cluster, topic, range(infos[topic].partitions))
         ends[topic, topic_id] = {partition: end for partition, (_, end) in bounds.items()}
     return ends

@@ -33,10 +33,13 @@ def _is_busy(status: PartitionStatus, clock: int) -> bool:
 
 
 def with_rates(previous: StatusSnapshot | None, current: StatusSnapshot) -> StatusSnapshot:
-    """Return the snapshot with the rates since the snapshot before."""
-    known = {} if previous is None else {status.identity: status for status in previous.statuses}
+    """Return the snapshot with the rates since the previous snapshot."""
+    previous_by_identity = (
+        {} if previous is None else {status.identity: status for status in previous.statuses}
+    )
     statuses = (
-        replace(status, rates=_rates(known.get(status.identity), status)) for status in current.statuses
+        replace(status, rates=_rates(previous_by_identity.get(status.identity), status))
+        for status in current.statuses
     )
     return current._replace(statuses=tuple(statuses))
 
@@ -51,26 +54,33 @@ def with_zero_rates(snapshot: StatusSnapshot) -> StatusSnapshot:
 
 
 def _rates(previous: PartitionStatus | None, current: PartitionStatus) -> Rates | None:
-    if previous is None or current.at <= previous.at:
+    if previous is None or current.polled_at <= previous.polled_at:
         return None
-    seconds = current.at - previous.at
+    seconds = current.polled_at - previous.polled_at
     is_same_run = _owner_run(previous) == _owner_run(current)
     transactions, commit_us = 0, 0
     if current.kind is AGGREGATE:
         # A run counts from zero when it begins: counts of another run are not comparable.
-        old, new = (previous.counts if is_same_run else None) or Counts(), current.counts or Counts()
-        done = new.commands - old.commands
-        refused = (new.rejected + new.failed) - (old.rejected + old.failed)
-        transactions, commit_us = new.transactions - old.transactions, new.commit_us - old.commit_us
+        old_counts = (previous.counts if is_same_run else None) or Counts()
+        new_counts = current.counts or Counts()
+        done_count = new_counts.commands - old_counts.commands
+        rejected_count = (new_counts.rejected + new_counts.failed) - (old_counts.rejected + old_counts.failed)
+        transactions, commit_us = (
+            new_counts.transactions - old_counts.transactions,
+            new_counts.commit_us - old_counts.commit_us,
+        )
     else:
         is_known = is_same_run and previous.position is not None and current.position is not None
-        done, refused = (current.position or 0) - (previous.position or 0) if is_known else 0, 0
-    sent = (current.end or 0) - (previous.end or 0)
-    sent_rate, done_rate, refused_rate = (max(0, count) / seconds for count in (sent, done, refused))
+        done_count = (current.position or 0) - (previous.position or 0) if is_known else 0
+        rejected_count = 0
+    sent_count = (current.end or 0) - (previous.end or 0)
+    sent_rate, done_rate, rejected_rate = (
+        max(0, count) / seconds for count in (sent_count, done_count, rejected_count)
+    )
     if transactions <= 0:
-        return Rates(sent_rate, done_rate, refused_rate)
-    batch, commit_ms = max(0, done) / transactions, max(0, commit_us) / transactions / 1000
-    return Rates(sent_rate, done_rate, refused_rate, transactions / seconds, batch, commit_ms)
+        return Rates(sent_rate, done_rate, rejected_rate)
+    batch, commit_ms = max(0, done_count) / transactions, max(0, commit_us) / transactions / 1000
+    return Rates(sent_rate, done_rate, rejected_rate, transactions / seconds, batch, commit_ms)
 
 
 def _owner_run(status: PartitionStatus) -> str | None:

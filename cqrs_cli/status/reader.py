@@ -103,7 +103,7 @@ class StatusReader:
             raise next(iter(self.missing.values()))
 
     def _find_topics(self) -> None:
-        """Create a reader for each aggregate and process whose topics exist now; note the error of each other."""
+        """Create a reader for each aggregate and process whose topics exist now; store the errors of the others."""
         self._searched_at = time.monotonic()
         for name, make_source in list(self._missing_sources.items()):
             try:

@@ -38,7 +38,8 @@ class Sampler:
         """
         partition, position = status.partition, max(status.start or 0, status.position or 0)
         reasons: Counter[str] = Counter()
-        append_time: int | None = None  # of the last decided command: its outcome has the command's timestamp
+        # The timestamp (ms) of the last decided command; its outcome has this timestamp, too.
+        append_time: int | None = None
         for record in self._new_outcomes(reader, partition):
             try:
                 outcome = read_outcome(record.value).data
@@ -50,16 +51,12 @@ class Sampler:
                 append_time = record.timestamp
         last_commit_time = 0 if status.counts is None else status.counts.last
         oldest_timestamp = self._oldest_timestamp(reader, status, position, stable_end)
-        return replace(
-            status,
-            reasons=reasons,
-            oldest=None
-            if oldest_timestamp is None
-            else max(0, time.time_ns() // 1_000_000 - oldest_timestamp),
-            latency=None
-            if append_time is None or not last_commit_time
-            else max(0, last_commit_time - append_time),
-        )
+        oldest_age = latency = None
+        if oldest_timestamp is not None:
+            oldest_age = max(0, time.time_ns() // 1_000_000 - oldest_timestamp)
+        if append_time is not None and last_commit_time:
+            latency = max(0, last_commit_time - append_time)
+        return replace(status, reasons=reasons, oldest=oldest_age, latency=latency)
 
     def _new_outcomes(self, reader: Consumer, partition: int) -> list[Record]:
         """Return the newest outcomes since the previous poll; an empty list at the first poll."""
@@ -80,7 +77,8 @@ class Sampler:
             records = self._read(
                 reader, self._topics.commands, partition, position, min(stable_end, position + 10)
             )
-            cached = self._oldest_undecided[partition] = position, records[0].timestamp if records else None
+            cached = position, records[0].timestamp if records else None
+            self._oldest_undecided[partition] = cached
         return cached[1]
 
     def _read(self, reader: Consumer, topic: str, partition: int, start: int, end: int) -> list[Record]:

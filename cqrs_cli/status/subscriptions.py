@@ -26,7 +26,7 @@ def subscription_status(state: SubscriptionState, topics: ProcessTopics, state_d
         PROCESS,
         subscription.process,
         *source,
-        at=time.monotonic(),
+        polled_at=time.monotonic(),
         start=state.start,
         end=state.end,
         position=offset,

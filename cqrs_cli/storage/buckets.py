@@ -22,9 +22,10 @@ def open_bucket(parts: SplitResult, timeout: float = STORE_TIMEOUT) -> tuple[Any
     from pyarrow import fs
 
     options = dict(parse_qsl(parts.query))
-    if unknown := sorted(options.keys() - _OPTIONS):
+    if unknown_options := sorted(options.keys() - _OPTIONS):
         raise ConfigurationError(
-            f"s3://{parts.netloc}: unknown option {unknown[0]}", f"known: {', '.join(sorted(_OPTIONS))}"
+            f"s3://{parts.netloc}: unknown option {unknown_options[0]}",
+            f"known: {', '.join(sorted(_OPTIONS))}",
         )
     path = f"{parts.netloc}{unquote(parts.path)}".rstrip("/")
     if "//" in path:

@@ -95,7 +95,9 @@ class StorageFolder:
                 raise
 
     def check_writable(self) -> bool:
-        """Write and remove a small file, and return True. A missing local folder that can be created returns False."""
+        """Write and remove a small file, and return True. Return False for a missing local folder that can be
+        created.
+        """
         folder = Path(self._path)
         if self._local and not folder.is_dir():
             parent = next(path for path in folder.parents if path.exists())
@@ -120,8 +122,8 @@ class StorageFolder:
         except OSError as error:  # pyarrow raises subclasses of `OSError` for errors of stores
             reason = explain_store_error(error)
             is_file_lost = isinstance(error, FileNotFoundError) or is_altered(error)
-            kind = FileUnavailableError if is_file_lost else UnavailableError
-            raise kind(f"{self.uri} cannot be used: {reason.text}", reason.hint) from error
+            error_class = FileUnavailableError if is_file_lost else UnavailableError
+            raise error_class(f"{self.uri} cannot be used: {reason.text}", reason.hint) from error
 
 
 def file_chunks(path: Path) -> Iterator[bytes]:
@@ -148,10 +150,10 @@ def open_folder(uri: str, root: Path, timeout: float = STORE_TIMEOUT) -> Storage
             return StorageFolder(uri.partition("?")[0], *open_bucket(parts, timeout))
         return StorageFolder(uri.partition("?")[0], *fs.FileSystem.from_uri(uri))
     except (OSError, ArrowException, ValueError, TypeError, NotImplementedError) as error:
-        raise ConfigurationError(f"{uri.partition('?')[0]} is not a folder: {error}", _FORM) from None
+        raise ConfigurationError(f"{uri.partition('?')[0]} is not a folder: {error}", _URI_HINT) from None
 
 
-_FORM = "write a path, or a URI such as s3://bucket/folder?region=eu-central-1"
+_URI_HINT = "write a path, or a URI such as s3://bucket/folder?region=eu-central-1"
 
 
 def check_folder(uri: str) -> SplitResult:
@@ -160,12 +162,12 @@ def check_folder(uri: str) -> SplitResult:
         parts = urlsplit(uri)
         secret = parts.password
     except ValueError as error:
-        raise ConfigurationError(f"a folder's URI cannot be read: {error}", _FORM) from None
+        raise ConfigurationError(f"a folder's URI cannot be read: {error}", _URI_HINT) from None
     if secret is not None or "secret" in parts.query.lower():
         raise ConfigurationError(
             f"the {parts.scheme} URI of a folder contains a password",
             "remove the password: cqrs takes credentials from the environment, as the store's own tools do",
         )
     if not uri or "\0" in uri or (parts.scheme == "s3" and not parts.netloc):
-        raise ConfigurationError(f"{uri!r} is not a folder", _FORM)
+        raise ConfigurationError(f"{uri!r} is not a folder", _URI_HINT)
     return parts

@@ -16,8 +16,8 @@ PRIVATE_FILE: Final = 0o600
 
 def make_folder(folder: Path) -> None:
     """Create a folder and its missing parents."""
-    for missing in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
-        missing.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+    for missing_folder in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
+        missing_folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
 
 
 def opener(path: str, flags: int) -> int:
@@ -32,17 +32,17 @@ def atomic_write(path: Path, draft: str = "", rights: int = PRIVATE_FILE) -> Ite
     `draft` is the file's name during the block. With a fixed `draft`, only one program can write at a time; other
     programs get a `FileExistsError`. If the block raises, the new file is removed.
     """
-    partial = path.with_name(draft or f".{path.name}.{uuid4().hex}")
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, rights)
+    draft_path = path.with_name(draft or f".{path.name}.{uuid4().hex}")
+    descriptor = os.open(draft_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, rights)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
             os.fsync(descriptor)
-        partial.replace(path)
+        draft_path.replace(path)
     except BaseException:
         with suppress(OSError):
-            partial.unlink(missing_ok=True)
+            draft_path.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
 

@@ -16,7 +16,7 @@ _ADDRESS_HINT = "check that the store is running, and that its address is correc
 
 #: Errors of the S3 protocol, by Arrow's names. The response to a request for an object's size has no body, so wrong
 #: credentials and missing permissions then give the same error.
-_S3 = {
+_S3_REASONS = {
     "NO_SUCH_BUCKET": StoreReason("the bucket does not exist", "create it, or correct the address"),
     "ACCESS_DENIED": StoreReason("access is denied", _LOGIN_HINT),
     "INVALID_ACCESS_KEY_ID": StoreReason("the access key is unknown", _LOGIN_HINT),
@@ -44,8 +44,8 @@ def explain_store_error(error: Exception) -> StoreReason:
         return StoreReason("it does not answer", _ADDRESS_HINT)
     if is_altered(error):
         return StoreReason("it was altered: the store's own checksum differs", "restore it")
-    if match and match[1] in _S3:
-        return _S3[match[1]]
+    if match and match[1] in _S3_REASONS:
+        return _S3_REASONS[match[1]]
     return StoreReason(text[:_MAX_LENGTH], "check its address, credentials and rights")
 
 

@@ -18,16 +18,16 @@ from cqrs_cli.system.cache import user_cache
 from cqrs_cli.system.lock import file_lock
 
 #: The JVM option that writes an archive when the JVM exits.
-AT_EXIT = "-XX:ArchiveClassesAtExit"
+AT_EXIT_OPTION = "-XX:ArchiveClassesAtExit"
 
 #: Timeout in seconds for a JVM that writes an archive when it exits. It takes half a minute on an idle machine.
 WRITE_TIMEOUT = 300.0
 
 #: Silences Java 18 and later, which would print why they ignore an archive into the output of the program.
-_QUIET = "-Xlog:cds*=off"
+_QUIET_OPTION = "-Xlog:cds*=off"
 
 _LOCK_FILE = "class-archives.lock"
-_WAITING = "another command is writing a class data archive; waiting"
+_WAIT_MESSAGE = "another command is writing a class data archive; waiting"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class ClassArchive:
     def options(self) -> list[str]:
         """The options with which a JVM starts from the archive; empty if there is no archive."""
         archive = self.find()
-        return [] if archive is None else [f"-XX:SharedArchiveFile={archive}", _QUIET]
+        return [] if archive is None else [f"-XX:SharedArchiveFile={archive}", _QUIET_OPTION]
 
     def write(self, run_program: Callable[[Sequence[str]], object], on_wait: Callable[[str], None]) -> Path:
         """Write the archive if there is none, and return its path.
@@ -59,14 +59,15 @@ class ClassArchive:
         cache = user_cache()
         try:
             cache.mkdir(parents=True, exist_ok=True)
-            with file_lock(cache / _LOCK_FILE, partial(on_wait, _WAITING), WRITE_TIMEOUT):
+            with file_lock(cache / _LOCK_FILE, partial(on_wait, _WAIT_MESSAGE), WRITE_TIMEOUT):
                 return self.find() or _write_archive(
-                    self._stem, lambda path: run_program([*self._base_archive_options(), f"{AT_EXIT}={path}"])
+                    self._stem,
+                    lambda path: run_program([*self._base_archive_options(), f"{AT_EXIT_OPTION}={path}"]),
                 )
         except OSError as error:
             raise ConfigurationError(
                 f"cannot write the cache {cache}: {error.strerror or error}",
-                "make room or name another folder in CQRS_CACHE_DIR",
+                "free disk space, or name another folder in CQRS_CACHE_DIR",
             ) from error
 
     @property
@@ -82,16 +83,19 @@ class ClassArchive:
         if subprocess.run([self.java, "-Xshare:on", "-version"], capture_output=True).returncode == 0:
             return []
         stem = _stem("java", self.java)
-        dump = [str(self.java), "-Xshare:dump"]
+        dump_command = [str(self.java), "-Xshare:dump"]
         base = _find_archive(stem) or _write_archive(
-            stem, lambda path: subprocess.run([*dump, f"-XX:SharedArchiveFile={path}"], capture_output=True)
+            stem,
+            lambda path: subprocess.run(
+                [*dump_command, f"-XX:SharedArchiveFile={path}"], capture_output=True
+            ),
         )
         return [f"-XX:SharedArchiveFile={base}"]
 
 
 def _stem(program: str, java: Path, *other_paths: Path) -> str:
-    """Return the name prefix of a program's archives. The time of the Java file counts in
-    seconds, because container images drop fractions of a second.
+    """Return the name prefix of a program's archives. It depends on Java's modification time in whole seconds, because
+    container images drop fractions of a second.
     """
     java = java.resolve()
     status = java.stat()
@@ -120,7 +124,8 @@ def _write_archive(stem: str, write: Callable[[Path], object]) -> Path:
         write(part_file)
         if not _is_complete(part_file):
             raise CqrsError(
-                f"Java wrote no class data archive {part_file}", "make room for it; see cqrs doctor"
+                f"Java wrote no class data archive {part_file}",
+                "free disk space, then try again; see cqrs doctor",
             )
         for incomplete in part_file.parent.glob(f"{stem}.*.jsa"):
             incomplete.unlink()

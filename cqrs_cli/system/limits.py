@@ -13,13 +13,13 @@ from cqrs_cli.errors import ConfigurationError
 
 #: Descriptors of an owner, with a reserve for reading and restarting; and the additional descriptors for each broker
 #: after the first.
-DESCRIPTORS, DESCRIPTORS_A_BROKER = 40, 12
+OWNER_DESCRIPTORS, DESCRIPTORS_PER_BROKER = 40, 12
 
 #: Descriptors and bytes of address space of a process without a partition.
 BASE_DESCRIPTORS, BASE_BYTES = 100, 2 << 30
 
 #: Bytes of address space of an owner: the memory map of its shard, and the stacks and heaps of 13 threads.
-BYTES = (16 << 30) + (256 << 20)
+OWNER_BYTES = (16 << 30) + (256 << 20)
 
 
 class Needs(NamedTuple):
@@ -36,34 +36,36 @@ class Allowance(NamedTuple):
     bytes: int | None
 
     def shortage(self, needs: Needs, purpose: str) -> ConfigurationError | None:
-        """Return the error for limits below the needs; None if they suffice."""
+        """Return the error for limits below the needs; None if they suffice. `purpose`: "the driver of a run"."""
         if self.descriptors is not None and self.descriptors < needs.descriptors:
-            wanted = needs.descriptors
+            needed_count = needs.descriptors
             return ConfigurationError(
-                f"{purpose} needs {wanted:,} open files, and a process may have {self.descriptors:,}",
-                f"more tasks, or a higher hard limit: ulimit -n {wanted} as root; systemd: LimitNOFILE={wanted}; "
-                f"containers: --ulimit nofile={wanted}",
+                f"{purpose} needs {needed_count:,} open files, and a process may have {self.descriptors:,}",
+                f"use more tasks, or raise the hard limit: ulimit -n {needed_count} as root; "
+                f"systemd: LimitNOFILE={needed_count}; containers: --ulimit nofile={needed_count}",
             )
         if self.bytes is not None and self.bytes < needs.bytes:
             return ConfigurationError(
                 f"{purpose} needs {needs.bytes >> 30:,} GiB of address space (maps of files, not memory), "
                 f"and a process may have {self.bytes >> 30:,}",
-                "more tasks, or no such limit: ulimit -v unlimited as root; systemd: LimitAS=infinity",
+                "use more tasks, or remove the limit: ulimit -v unlimited as root; systemd: LimitAS=infinity",
             )
         return None
 
 
 def owner_needs(partitions: int, brokers: int = 1) -> Needs:
     """Return the needs of a process that owns this number of partitions."""
-    descriptors_per_partition = DESCRIPTORS + DESCRIPTORS_A_BROKER * (brokers - 1)
-    return Needs(BASE_DESCRIPTORS + partitions * descriptors_per_partition, BASE_BYTES + partitions * BYTES)
+    descriptors_per_partition = OWNER_DESCRIPTORS + DESCRIPTORS_PER_BROKER * (brokers - 1)
+    return Needs(
+        BASE_DESCRIPTORS + partitions * descriptors_per_partition, BASE_BYTES + partitions * OWNER_BYTES
+    )
 
 
 def hard_limits() -> Allowance:
     """Return the hard limits of this process, up to which it may raise its soft limits."""
-    return Allowance(
-        *(_soft_and_hard_limit(kind)[1] for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_AS))
-    )
+    _, descriptors = _soft_and_hard_limit(resource.RLIMIT_NOFILE)
+    _, address_space = _soft_and_hard_limit(resource.RLIMIT_AS)
+    return Allowance(descriptors, address_space)
 
 
 def raise_soft_limits(needs: Needs, purpose: str) -> None:
@@ -75,17 +77,21 @@ def raise_soft_limits(needs: Needs, purpose: str) -> None:
         raise error
 
 
-def raise_descriptors(needed: int) -> int:
-    """Raise the limit for open files to `needed` if possible; return the limit, or `needed` if it is unlimited."""
-    limit = _raise_limit(resource.RLIMIT_NOFILE, needed)
-    return needed if limit is None else limit
+def raise_descriptors(needed_count: int) -> int:
+    """Raise the limit for open files to `needed_count` if possible; return the limit, or `needed_count` if it is
+    unlimited.
+    """
+    limit = _raise_limit(resource.RLIMIT_NOFILE, needed_count)
+    return needed_count if limit is None else limit
 
 
-def _raise_limit(kind: int, needed: int) -> int | None:
-    """Raise the soft limit to `needed` as far as the hard limit allows; return the soft limit, None if unlimited."""
+def _raise_limit(kind: int, needed_count: int) -> int | None:
+    """Raise the soft limit to `needed_count` as far as the hard limit allows; return the soft limit, None if
+    unlimited.
+    """
     soft, hard = _soft_and_hard_limit(kind)
-    if soft is not None and soft < needed:
-        new_limit = needed if hard is None else min(needed, hard)
+    if soft is not None and soft < needed_count:
+        new_limit = needed_count if hard is None else min(needed_count, hard)
         with suppress(ValueError, OSError):  # macOS has another, lower limit for each process
             resource.setrlimit(kind, (new_limit, resource.RLIM_INFINITY if hard is None else hard))
     return _soft_and_hard_limit(kind)[0]

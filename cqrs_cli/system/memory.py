@@ -11,8 +11,8 @@ from pathlib import Path
 #: glibc's parameter M_ARENA_MAX for `mallopt` (malloc.h), and the number of arenas for a process of cqrs.
 _M_ARENA_MAX, ARENAS = -8, 2
 
-_PAGE = os.sysconf("SC_PAGE_SIZE")
-_STATM = Path("/proc/self/statm")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_STATM_FILE = Path("/proc/self/statm")
 _CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
@@ -37,13 +37,13 @@ def without_garbage_collection() -> Iterator[None]:
         gc.unfreeze()
 
 
-def process_memory(statm: Path = _STATM) -> int:
+def process_memory(statm: Path = _STATM_FILE) -> int:
     """Return the approximate bytes of memory that belong to this process alone; 0 if they are unknown."""
     try:
         _, resident, shared, *_ = statm.read_text().split()
     except OSError:
         return 0
-    return (int(resident) - int(shared)) * _PAGE
+    return (int(resident) - int(shared)) * _PAGE_BYTES
 
 
 def memory_share(container_limits: Iterable[Path] = _CGROUP_LIMITS) -> int:
@@ -52,11 +52,9 @@ def memory_share(container_limits: Iterable[Path] = _CGROUP_LIMITS) -> int:
     The available memory is the machine's memory or the limit of its container, if that is lower. The result is at most
     half of the process's own limit (RLIMIT_AS).
     """
-    limits = [
-        os.sysconf("SC_PHYS_PAGES") * _PAGE,
-        *(limit for file in container_limits if (limit := _container_limit(file))),
-    ]
-    share = min(limits) // (2 * (os.cpu_count() or 1))
+    machine_memory = os.sysconf("SC_PHYS_PAGES") * _PAGE_BYTES
+    limits = filter(None, map(_container_limit, container_limits))
+    share = min([machine_memory, *limits]) // (2 * (os.cpu_count() or 1))
     soft_limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     return share if soft_limit == resource.RLIM_INFINITY else min(share, soft_limit // 2)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 #: The shell starts the program in the background, prints its id and exits, so that the program is not a child of this
 #: process: no signal of the terminal reaches it, and once dead it is not a zombie of a long-lived command.
-_DETACH = 'log=$1; shift; "$@" </dev/null >>"$log" 2>&1 & echo $!'
+_DETACH_SCRIPT = 'log=$1; shift; "$@" </dev/null >>"$log" 2>&1 & echo $!'
 
 
 def spawn(command: Sequence[str], folder: Path, log: str, environment: Mapping[str, str]) -> int:
@@ -18,7 +18,7 @@ def spawn(command: Sequence[str], folder: Path, log: str, environment: Mapping[s
 
     Raises `OSError` if the command cannot be started.
     """
-    shell = ["/bin/sh", "-c", _DETACH, "sh", log, *command]
+    shell = ["/bin/sh", "-c", _DETACH_SCRIPT, "sh", log, *command]
     result = subprocess.run(
         shell,
         cwd=folder,
@@ -46,12 +46,12 @@ def terminate(pid: int, expected_start: str, timeout: float) -> None:
         _wait_until_gone(pid, expected_start, 10.0)
 
 
-def _signal(pid: int, expected_start: str, number: signal.Signals) -> bool:
+def _signal(pid: int, expected_start: str, signal_number: signal.Signals) -> bool:
     """Send a signal; return False if the process is gone."""
     if start_time(pid) != expected_start:
         return False
     try:
-        os.kill(pid, number)
+        os.kill(pid, signal_number)
     except ProcessLookupError:
         return False
     return True

@@ -30,5 +30,6 @@ def require_assertions(optimize: int = sys.flags.optimize) -> None:
 def tolerate_warnings() -> None:
     """Turn `PYTHONWARNINGS=error` off in this process: libraries warn about themselves, and no user can help it."""
     warnings.filters[:] = [  # type: ignore[index]
-        ("ignore", *rest) if action == "error" else (action, *rest) for action, *rest in warnings.filters
+        ("ignore", *filter_parts) if action == "error" else (action, *filter_parts)
+        for action, *filter_parts in warnings.filters
     ]

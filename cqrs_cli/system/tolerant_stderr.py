@@ -1,4 +1,4 @@
-"""Keeps a process working when its stderr cannot be written: its disk is full, or the reader of its log has ended."""
+"""Keeps a process working if its stderr cannot be written: the disk is full, or the reader of the pipe has ended."""
 
 import sys
 from contextlib import suppress

@@ -1,6 +1,6 @@
 """A file with the reason why an owner does not decide, or a process does not react, for `cqrs status` on this machine.
 
-The file is next to the shard. If there is no shard, the file is where it would be next to the shard.
+The file is next to the folder of the shard, whether or not there is a shard.
 """
 
 import os

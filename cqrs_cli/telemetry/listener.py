@@ -80,13 +80,13 @@ class DatagramListener(ABC):
 def _bind(host: str, port: int) -> socket.socket:
     """Return a socket at the first free port from `port` on; at any free port for 0."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    for number in range(port, port + _MAX_PORTS) if port else (0,):
-        for name in (host, ""):  # the name that the workers know need not be an address of this machine
+    for port_number in range(port, port + _MAX_PORTS) if port else (0,):
+        for address in (host, ""):  # the name that the workers know need not be an address of this machine
             with suppress(OSError, OverflowError):
-                listener.bind((name, number))
+                listener.bind((address, port_number))
                 return listener
     listener.close()
     raise ConfigurationError(
         f"no UDP port from {port} to {port + _MAX_PORTS - 1} is free",
-        f"choose another one: --conf {REPORTS_PORT}=…",
+        f"choose another port: --conf {REPORTS_PORT}=…",
     )

@@ -11,22 +11,22 @@ class TaskMessages(DatagramListener):
 
     def __init__(self, host: str) -> None:
         self._lock = threading.Lock()
-        self._new: list[str] = []
-        self._seen: set[str] = set()
+        self._new_texts: list[str] = []
+        self._seen_texts: set[str] = set()
         super().__init__(host)
 
-    def take_new(self) -> list[str]:
+    def take_new_messages(self) -> list[str]:
         """Return the messages since the last call."""
         with self._lock:
-            texts, self._new = self._new, []
+            texts, self._new_texts = self._new_texts, []
         return texts
 
     def add(self, text: str) -> None:
         """Store a message from another source; it may have been received before."""
         with self._lock:
-            if text not in self._seen:
-                self._seen.add(text)
-                self._new.append(text)
+            if text not in self._seen_texts:
+                self._seen_texts.add(text)
+                self._new_texts.append(text)
 
     def _receive(self, body: bytes) -> None:
         text = decode_message(body)

@@ -86,30 +86,30 @@ class TaskReports(DatagramListener):
         self._first_report_at: float | None = None
         super().__init__(host)
 
-    def progress(self, ended: Mapping[int, int]) -> JobProgress:
-        """Return the current progress. `ended`: the number of records of each task that has ended."""
+    def progress(self, ended_records: Mapping[int, int]) -> JobProgress:
+        """Return the current progress. `ended_records`: ended task → the number of its records."""
         reports = dict(self._reports)
         totals = self._totals(reports)
-        done = sum(totals[task] for task in ended)
+        done = sum(totals[task] for task in ended_records)
         done += sum(
-            min(report.offsets, totals[task]) for task, report in reports.items() if task not in ended
+            min(report.offsets, totals[task]) for task, report in reports.items() if task not in ended_records
         )
         # in a replay up to a time, the total is smaller than the number of folded records
         records = {task: report.records for task, report in reports.items()}
-        records |= {task: max(total, records.get(task, 0)) for task, total in ended.items()}
+        records |= {task: max(total, records.get(task, 0)) for task, total in ended_records.items()}
         now = time.monotonic()
         started_at = self._first_report_at or (
-            self._created_at if ended else now
+            self._created_at if ended_records else now
         )  # a network may drop the reports
         return JobProgress(done, sum(totals.values()), sum(records.values()), now - started_at)
 
     def _totals(self, reports: Mapping[int, TaskReport]) -> dict[int, int]:
         """Return the number of offsets of each task, as reported or known before; for other tasks, the mean."""
-        reported = {task: report.total for task, report in reports.items() if report.total is not None}
-        known = {task: reported.get(task, span) for task, span in self._spans.items()}
-        sizes = [total for total in known.values() if total is not None]
+        reported_totals = {task: report.total for task, report in reports.items() if report.total is not None}
+        totals = {task: reported_totals.get(task, span) for task, span in self._spans.items()}
+        sizes = [total for total in totals.values() if total is not None]
         mean = max(1, sum(sizes) // len(sizes)) if sizes else 1
-        return {task: mean if total is None else total for task, total in known.items()}
+        return {task: mean if total is None else total for task, total in totals.items()}
 
     def _receive(self, body: bytes) -> None:
         try:
@@ -118,10 +118,12 @@ class TaskReports(DatagramListener):
             return
         if self._first_report_at is None:
             self._first_report_at = time.monotonic()
-        previous = self._reports.get(report.task)
-        if report.task in self._spans and (previous is None or report.offsets >= previous.offsets):
+        previous_report = self._reports.get(report.task)
+        if report.task in self._spans and (
+            previous_report is None or report.offsets >= previous_report.offsets
+        ):
             self._reports[report.task] = report
 
 
 #: Creates a listener, as `TaskReports(host, spans)` does.
-Listen = Callable[[str, Mapping[int, int | None]], TaskReports]
+MakeListener = Callable[[str, Mapping[int, int | None]], TaskReports]

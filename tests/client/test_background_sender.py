@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from cqrs_cli.client.background_sender import BackgroundSender, Unsent
+from cqrs_cli.client.background_sender import BackgroundSender, UnsentCommands
 from cqrs_cli.client.envelope import ReadyCommand
 from cqrs_cli.client.outcomes import OutcomeWaiter
 from cqrs_cli.client.pending_outcome import PendingOutcome
@@ -34,7 +34,7 @@ def test_every_unsent_command_fails() -> None:
     )
     for outcome in outcomes:
         sender.submit(outcome)
-    assert sender.close() == Unsent(9, "c-0")
+    assert sender.close() == UnsentCommands(9, "c-0")
     for outcome in outcomes:
         with pytest.raises(UnavailableError):
             outcome.wait(0.0)

@@ -142,7 +142,7 @@ def test_missing_topics_are_errors(connection: Connection, prefix: str) -> None:
 @pytest.mark.slow
 def test_lost_broker_gets_the_command_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """librdkafka gives up the command, so the client sends it again with its id. It is decided once."""
-    monkeypatch.setitem(producer._SINGLE, "delivery_timeout_ms", 1000)
+    monkeypatch.setitem(producer._SINGLE_CONFIG, "delivery_timeout_ms", 1000)
     with broker(tmp_path) as kafka:
         account_owner = make_owner(kafka.connection, "")
         client = cqrs.Client(ROOT, bootstrap_server=kafka.connection.bootstrap_server, timeout=120)

@@ -107,7 +107,7 @@ def test_malformed_tracestates_are_refused(state: str, message: str) -> None:
 
 
 def test_tracestate_needs_a_traceparent() -> None:
-    with pytest.raises(UsageError, match=r"^--tracestate needs --traceparent; give both"):
+    with pytest.raises(UsageError, match=r"^--tracestate needs --traceparent; set both"):
         command_event("amount=1", tracestate="a=1")
 
 

@@ -21,14 +21,14 @@ class FakeProducer:
 
     def __init__(self, fails_at: int = -1) -> None:
         self.fails_at = fails_at
-        self.sent = self.delivered = 0
+        self.sent_count = self.delivered_count = 0
         self.discarded = False
 
     def send(self, topic: str, key: bytes, value: bytes) -> None:
-        if self.delivered == self.fails_at:
+        if self.delivered_count == self.fails_at:
             raise UnavailableError("no broker", "start one")
-        self.sent += 1
-        self.delivered += 1
+        self.sent_count += 1
+        self.delivered_count += 1
 
     def flush(self) -> None: ...
 

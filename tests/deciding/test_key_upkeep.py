@@ -7,7 +7,7 @@ import pytest
 
 from cqrs_cli.doctor.keys import count_kek_usage
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.keys.kek_usage import MasterUse
+from cqrs_cli.keys.kek_usage import KekUsage
 from tests.deciding.customers import (
     CUSTOMER_STATE,
     MASKED_STATE,
@@ -41,7 +41,7 @@ def test_idle_owner_rewraps_keys(harness: TopicHarness) -> None:
     use_keyring(harness, new=b"n" * 64, old=b"m" * 64)
     with running_owners(harness.plan(once=False)):
         eventually(lambda: count_kek_usage(harness.connection, harness.topics)["old"].current == 0)
-    assert count_kek_usage(harness.connection, harness.topics)["new"] == MasterUse(2, 0)
+    assert count_kek_usage(harness.connection, harness.topics)["new"] == KekUsage(2, 0)
     after = {subject: wrapped.kid for subject, wrapped in key_records(harness)[-2:] if wrapped is not None}
     assert after == {subject: before[subject] for subject in ("c-1", "c-3")}
     use_keyring(harness, new=b"n" * 64)

@@ -109,7 +109,7 @@ class OperatorKilled(BaseException):
 def partition_counts(harness: TopicHarness) -> set[int]:
     """Return the partition counts of the five topics."""
     with Admin(harness.connection) as admin:
-        return {len(admin.have_leaders(harness.topics.name(kind))) for kind in KINDS}
+        return {len(admin.leader_flags(harness.topics.name(kind))) for kind in KINDS}
 
 
 def run_killed_operator(harness: TopicHarness, after: int, nth: int) -> None:
@@ -143,7 +143,7 @@ def test_extended_topic_is_not_changed(harness: TopicHarness) -> None:
     """Another operator was first, and the broker of the previous request did not know that yet."""
     with Admin(harness.connection) as admin:
         admin.add_partitions(harness.topics.events, 2)
-        assert len(admin.have_leaders(harness.topics.events)) == 2
+        assert len(admin.leader_flags(harness.topics.events)) == 2
 
 
 @pytest.mark.covers("growing")

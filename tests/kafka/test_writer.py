@@ -25,7 +25,7 @@ from cqrs_cli.kafka.write_errors import (
     UnreadRecordsError,
     unwrapping_fatal_errors,
 )
-from cqrs_cli.kafka.writer import FencedWriter, Written
+from cqrs_cli.kafka.writer import FencedWriter, WrittenEnds
 from tests.support.batch_writing import commit_batch
 from tests.support.transactional_topic import TransactionalTopic
 
@@ -43,7 +43,7 @@ class Partition:
         writer.fence()
         return writer
 
-    def write(self, writer: FencedWriter, text: str, letters: list[DeadLetter] | None = None) -> Written:
+    def write(self, writer: FencedWriter, text: str, letters: list[DeadLetter] | None = None) -> WrittenEnds:
         value = text.encode()
         piece = Decisions(0, [(value, b"k", 7)] * 2, [(value, b"k", 7)], letters or [])
         return commit_batch(writer, [piece], self.group, 1, text)
@@ -204,8 +204,8 @@ def test_lost_broker_prevents_further_transactions(partition: Partition) -> None
 def test_call_is_overdue_after_its_time(partition: Partition) -> None:
     writer, overdue_seconds = partition.writer(), list[float]()
     for timeout in (60.0, -1.0):
-        writer._call(lambda: overdue_seconds.append(writer.overdue), timeout=timeout)
-    assert overdue_seconds[0] == writer.overdue == 0.0
+        writer._call(lambda: overdue_seconds.append(writer.overdue_seconds), timeout=timeout)
+    assert overdue_seconds[0] == writer.overdue_seconds == 0.0
     assert overdue_seconds[1] >= 1.0
 
 

@@ -10,7 +10,7 @@ from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.admin.topics import Admin, create_extra
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keys.kek_usage import KeysCount, MasterUse
+from cqrs_cli.keys.kek_usage import KekUsage, KeysCount
 from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.keys.topic import key_value
 
@@ -21,7 +21,7 @@ def key_record(keyring: Keyring, subject: str, number: int = 0) -> bytes | None:
     return key_value(keyring.wrap("c.keys", subject, DataKey.of_random(bytes([number]) * 72)))
 
 
-def count_usage(*records: tuple[str, bytes | None]) -> dict[str, MasterUse]:
+def count_usage(*records: tuple[str, bytes | None]) -> dict[str, KekUsage]:
     count = KeysCount("c.keys")
     log = [
         Record(offset, 0, subject.encode(), key_record)
@@ -38,19 +38,19 @@ def test_the_last_record_of_a_subject_counts() -> None:
         ("b", key_record(OLD_KEYRING, "b")),
         ("a", key_record(NEW_KEYRING, "a")),
     )
-    assert usage == {"old": MasterUse(1, 1), "new": MasterUse(1, 0)}
+    assert usage == {"old": KekUsage(1, 1), "new": KekUsage(1, 0)}
     assert [kek_usage.is_unused for kek_usage in usage.values()] == [False, False]
 
 
 def test_replaced_records_still_use_their_kek() -> None:
     """A reader from the beginning reads them before the newer records."""
     usage = count_usage(("a", key_record(OLD_KEYRING, "a")), ("a", key_record(NEW_KEYRING, "a")))
-    assert usage["old"] == MasterUse(0, 1) and not usage["old"].is_unused
+    assert usage["old"] == KekUsage(0, 1) and not usage["old"].is_unused
 
 
 def test_erased_keys_do_not_count() -> None:
     usage = count_usage(("a", key_record(OLD_KEYRING, "a")), ("a", None), ("b", None))
-    assert usage == {"old": MasterUse(0, 1)}
+    assert usage == {"old": KekUsage(0, 1)}
     assert count_usage(("a", None)) == {}
 
 
@@ -72,4 +72,4 @@ def test_all_partitions_are_read(connection: Connection, prefix: str) -> None:
         keyring = OLD_KEYRING if number < 4 else NEW_KEYRING
         producer.produce(topics.keys, key_record(keyring, f"c-{number}"), f"c-{number}", number % 3)
     producer.flush(20)
-    assert count_kek_usage(connection, topics) == {"new": MasterUse(2, 0), "old": MasterUse(4, 0)}
+    assert count_kek_usage(connection, topics) == {"new": KekUsage(2, 0), "old": KekUsage(4, 0)}

@@ -84,7 +84,7 @@ DETAILS = [
     Mutation(
         "a signal does not interrupt waiting for a thread",
         "cqrs_cli/cli/interrupts.py",
-        ((" and thread_position(frame) != previous", ""),),
+        (("        and thread_position(frame) != previous_position\n", ""),),
         "tests/cli/test_interrupts.py::test_waiting_is_interrupted",
     ),
     Mutation(

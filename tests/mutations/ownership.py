@@ -98,7 +98,7 @@ OWNERSHIP = [
     Mutation(
         "a hanging call to the broker is never given up",
         "cqrs_cli/ownership/monitored_thread.py",
-        (("overdue > self.timing.overdue_timeout and", "False and"),),
+        (("overdue_seconds > self.timing.overdue_timeout and", "False and"),),
         "tests/scenarios/takeovers/test_zombies.py::test_overdue_call_ends_the_process",
     ),
     Mutation(
@@ -110,7 +110,7 @@ OWNERSHIP = [
     Mutation(
         "a lost leader is not looked up again",
         "cqrs_cli/kafka/leaders.py",
-        (("            _refresh_leaders(reader, topic, timeout)\n", "            pass\n"),),
+        (("            _refresh_leaders(reader, topic, answer_timeout)\n", "            pass\n"),),
         "tests/kafka/test_readers.py::test_lost_leader_is_looked_up_again",
     ),
     Mutation(
@@ -154,8 +154,8 @@ OWNERSHIP = [
         "cqrs_cli/kafka/leaders.py",
         (
             (
-                "            return request(min(_FIRST_CALL_TIMEOUT, timeout))\n",
-                "            return request(timeout)\n",
+                "            return request(min(_FIRST_CALL_TIMEOUT, answer_timeout))\n",
+                "            return request(answer_timeout)\n",
             ),
         ),
         "tests/kafka/test_leaders.py",

@@ -186,7 +186,7 @@ PERSONAL_DATA = [
     Mutation(
         "a paused owner overwrites the keys of its successor",
         "cqrs_cli/state/key_cache.py",
-        (("if (found := self._offsets(txn)) != start:", "if (found := self._offsets(txn)) is None:"),),
+        (("if (offsets := self._offsets(txn)) != start:", "if (offsets := self._offsets(txn)) is None:"),),
         "tests/state/test_key_cache.py::test_stale_writer_changes_nothing",
     ),
     Mutation(

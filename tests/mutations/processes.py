@@ -166,7 +166,7 @@ PROCESSES = [
     Mutation(
         "a process manager does not propagate the trace context",
         "cqrs_cli/following/processes/compose.py",
-        (("            **valid_propagated(recorded),\n", ""),),
+        (("            **valid_propagated_attributes(recorded),\n", ""),),
         "tests/following/processes/test_compose.py::test_trace_context_is_propagated",
     ),
     Mutation(

@@ -53,7 +53,7 @@ def test_projection_waits_for_a_lost_event(
         task_results = run_task(plan, range(len(plan.sources)), ROOT, ROOT, task_notes.address)
         thread = threading.Thread(target=lambda: results.extend(task_results))
         thread.start()
-        (note,) = eventually(task_notes.take_new)
+        (note,) = eventually(task_notes.take_new_messages)
     assert f"{events}:0@" in note and f"refers to payload {reference.sha256}: it is missing" in note
     assert list(read_tables(database)[0]) == ["o-0-0"]
     store.put(payload, f"{prefix}order")

@@ -80,7 +80,7 @@ def test_process_waits_for_a_lost_event(harness: ProcessHarness, store: FolderSt
         TaskMessages("127.0.0.1") as task_notes,
         running_process(replace(plan, reports=task_notes.address)) as process,
     ):
-        (note,) = eventually(task_notes.take_new)
+        (note,) = eventually(task_notes.take_new_messages)
         assert f"{harness.events}:0@{offset} refers to payload {reference.sha256}: it is missing" in note
         assert harness.payment_requests() == expected_payments(0, 1)
         eventually(lambda: "it is missing" in str(source_statuses(harness)["order"].waits_for))

@@ -7,7 +7,7 @@ from cqrs_cli.core.messages.payload_reference import PayloadReference, reference
 from cqrs_cli.core.messages.record import UNREADABLE_HEADERS, Record
 from cqrs_cli.errors import PayloadUnavailableError
 from cqrs_cli.payloads.store import ASIDE
-from cqrs_cli.payloads.sweep import SPARED, Sweep, Swept
+from cqrs_cli.payloads.sweep import SPARED, Sweep, SweepResult
 from tests.core.tally import command, record
 from tests.payloads.stores import EACH_STORE, FOLDER, FolderStore
 
@@ -18,11 +18,11 @@ def old_payload(store: FolderStore, data: bytes) -> PayloadReference:
     return reference
 
 
-def sweep(store: FolderStore, *references: PayloadReference, dry_run: bool = False) -> Swept:
+def sweep(store: FolderStore, *references: PayloadReference, dry_run: bool = False) -> SweepResult:
     return Sweep(store.address, FOLDER).sweep({reference.sha256 for reference in references}, dry_run)
 
 
-def counts(result: Swept) -> tuple[int, int, int, int]:
+def counts(result: SweepResult) -> tuple[int, int, int, int]:
     return result.kept, len(result.put_aside), len(result.brought_back), len(result.deleted)
 
 

@@ -11,7 +11,7 @@ import pytest
 from cqrs_cli.client.codecs import decrypting_codec
 from cqrs_cli.client.compose import compose
 from cqrs_cli.client.history import AggregateHistory, find_ranges, fold_history, read_records
-from cqrs_cli.client.queries.personal import present_key
+from cqrs_cli.client.queries.personal import current_key_id
 from cqrs_cli.client.queries.simulation import Simulation
 from cqrs_cli.client.queries.trace import trace_messages
 from cqrs_cli.codec.encrypted_events import personal_members
@@ -255,7 +255,7 @@ def test_dry_run_decides_on_plain_values(people: People) -> None:
 
 def test_present_key_needs_no_keyring(people: People) -> None:
     def present_key_id() -> str | None:
-        return present_key(people.connection_without_keyring, people.topics, "ann", "murmur2")
+        return current_key_id(people.connection_without_keyring, people.topics, "ann", "murmur2")
 
     people.register_with_new_key("ann", FIRST_KEY)
     people.register_with_new_key("bob", SECOND_KEY)

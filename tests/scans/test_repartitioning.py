@@ -8,7 +8,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.keyspace.key_space import KeySpace
 from cqrs_cli.keyspace.lineage import PartitionLineage
 from cqrs_cli.keyspace.records import Grow
-from cqrs_cli.scans.repartitioning import GrowthWork, growth_work
+from cqrs_cli.scans.repartitioning import RepartitioningWork, repartitioning_work
 from tests.deciding.repartitioned_counters import SUBJECTS, counters, run_first_rounds
 from tests.support.harness import TopicHarness
 from tests.support.owners import run_plan
@@ -24,8 +24,8 @@ def harness(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness
     return harness
 
 
-def estimate_work(harness: TopicHarness, partition_history: PartitionLineage) -> GrowthWork:
-    return growth_work(harness.connection, harness.topics, KeySpace(partition_history, "murmur2"))
+def estimate_work(harness: TopicHarness, partition_history: PartitionLineage) -> RepartitioningWork:
+    return repartitioning_work(harness.connection, harness.topics, KeySpace(partition_history, "murmur2"))
 
 
 def moving_deferred(harness: TopicHarness, count: int) -> dict[int, int]:

@@ -34,7 +34,7 @@ def test_client_waits_for_forwarded_commands(connection: Connection, prefix: str
         for number in (0, 1):
             for subject, record in zip(SUBJECTS, round_commands(number), strict=True):
                 waiter.send(single.topics, subject.encode(), record.value or b"", f"{subject}.{number}")
-        outcomes = [outcome for batch in waiter.remaining(20) for outcome in batch]
+        outcomes = [outcome for batch in waiter.remaining_outcomes(20) for outcome in batch]
     assert sorted(outcome.number for outcome in outcomes) == list(range(1, 25)) and not waiter.outstanding
     assert {outcome.envelope.data.status for outcome in outcomes} == {"accepted"}
     assert {outcome.envelope.data.partition for outcome in outcomes} == {

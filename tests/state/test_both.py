@@ -15,7 +15,7 @@ from cqrs_cli import failpoints
 from cqrs_cli.core.stored import StateView
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.memory import MemoryBudget, MemoryStore
-from cqrs_cli.state.store import NotOwnerError, Positions, Store, WriteBatch, by_segment
+from cqrs_cli.state.store import NotOwnerError, Positions, Store, WriteBatch, split_by_segment
 from tests.state.contract import SIMILAR_IDS, out_of_memory
 from tests.state.values import WINDOW, decision, positions_at, stored_state
 
@@ -144,7 +144,7 @@ def test_decisions_before_the_clock_have_another_segment() -> None:
     old, new = {("a", "1"): decision(WINDOW - 1)}, {("a", "2"): decision(WINDOW)}
     for remembered in (old, new, old | new):
         change = WriteBatch("", Positions(), positions_at(WINDOW), {}, remembered)
-        assert by_segment(change, WINDOW) == (
+        assert split_by_segment(change, WINDOW) == (
             {ids: entry for ids, entry in remembered.items() if ids in new},
             {ids: entry for ids, entry in remembered.items() if ids in old},
         )
@@ -153,4 +153,4 @@ def test_decisions_before_the_clock_have_another_segment() -> None:
 def test_decision_after_the_clock_is_named() -> None:
     change = WriteBatch("", Positions(), positions_at(5), {}, {("a", "1"): decision(WINDOW + 5)})
     with pytest.raises(ValueError, match=f"^remembered at {WINDOW + 5}, after the clock 5$"):
-        by_segment(change, WINDOW)
+        split_by_segment(change, WINDOW)

@@ -15,11 +15,11 @@ from cqrs_cli.state.lmdb_store import LmdbStore
 @pytest.mark.parametrize(
     ("error", "message", "hint"),
     [
-        (OSError(errno.ENOSPC, "full"), "no space left for the state in /s (full)", "make room"),
+        (OSError(errno.ENOSPC, "full"), "no space left for the state in /s (full)", "free disk space"),
         (
             OSError(errno.EIO, "short"),
             "the disk is full or failing under the state in /s (short)",
-            "make room",
+            "free disk space",
         ),
         (OSError(errno.EACCES, "no"), "the state folder /s cannot be used (no)", "state_dir"),
     ],

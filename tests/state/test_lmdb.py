@@ -10,7 +10,7 @@ import pytest
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError
 from cqrs_cli.state import encoding, environment
-from cqrs_cli.state.errors import REBUILD, CorruptError
+from cqrs_cli.state.errors import REBUILD_HINT, CorruptError
 from cqrs_cli.state.store import NotOwnerError, Positions, Store, WriteBatch
 from tests.state.contract import StoreContract
 from tests.state.values import (
@@ -181,7 +181,7 @@ def test_truncated_file_is_not_touched(open_store: OpenStore, tmp_path: Path, le
     if length:
         with pytest.raises(CorruptError) as raised:
             open_store()
-        assert raised.value.hint == REBUILD and str(tmp_path / "0") in str(raised.value)
+        assert raised.value.hint == REBUILD_HINT and str(tmp_path / "0") in str(raised.value)
     else:
         assert open_store().identity() == b""
 

@@ -61,7 +61,7 @@ def test_rare_column_is_shown_if_needed() -> None:
     assert total("", [row(status, columns) for status in repartitioning], columns).values == (
         "settles, waits",
     )
-    assert "growth" not in text_of(COLUMNS) and "growth" in text_of(COLUMNS, *repartitioning)
+    assert "repartitioning" not in text_of(COLUMNS) and "repartitioning" in text_of(COLUMNS, *repartitioning)
 
 
 def test_new_column_is_in_json() -> None:

@@ -15,7 +15,7 @@ IDLE = decided_partition(end=100, position=100, counts=Counts(accepted=80, rejec
 def rates(before: PartitionStatus, after: PartitionStatus) -> Rates | None:
     """Return the rates of two snapshots, two seconds apart."""
     (status,) = with_rates(
-        status_snapshot(before), status_snapshot(replace(after, at=before.at + 2))
+        status_snapshot(before), status_snapshot(replace(after, polled_at=before.polled_at + 2))
     ).statuses
     return status.rates
 

@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from confluent_kafka import Consumer
 
 from cqrs_cli.core.context import Decisions
-from cqrs_cli.kafka.writer import FencedWriter, Written
+from cqrs_cli.kafka.writer import FencedWriter, WrittenEnds
 
 
 def commit_batch(
     writer: FencedWriter, pieces: Iterable[Decisions], group: Consumer, offset: int, metadata: str
-) -> Written:
+) -> WrittenEnds:
     """Write all pieces and the position in one transaction."""
     with writer.batch(group) as batch:
         for piece in pieces:

@@ -11,7 +11,7 @@ OWNER = PartitionOwner("a", since=1_000)
 
 #: The fields of a partition whose ten records are processed.
 _PROCESSED: dict[str, Any] = {
-    "at": 10.0,
+    "polled_at": 10.0,
     "start": 0,
     "end": 10,
     "position": 10,

@@ -69,7 +69,7 @@ class Client(threading.Thread):
             self.sent.setdefault(command["id"], command)
             value = json.dumps(command).encode()
             waiter.send(self._bank.topics, account.encode(), value, command["id"])
-        for _ in waiter.remaining(60):
+        for _ in waiter.remaining_outcomes(60):
             pass
         assert not waiter.outstanding, f"no outcome of {waiter.outstanding}"
         self.rounds += 1

@@ -12,7 +12,7 @@ from cqrs_cli.errors import ConfigurationError, CqrsError
 from cqrs_cli.jobs.engine.spark_archive import executor_archive, spark_archive
 from cqrs_cli.kafka.embedded.jars import cache_folder
 from cqrs_cli.kafka.embedded.process import broker_archive
-from cqrs_cli.system.class_archive import AT_EXIT, ClassArchive
+from cqrs_cli.system.class_archive import AT_EXIT_OPTION, ClassArchive
 from cqrs_cli.system.java import find_java
 from tests.support.archives import write_archive
 
@@ -35,7 +35,7 @@ def archive(tmp_path: Path) -> ClassArchive:
 
 def archive_path_of(options: Sequence[str]) -> Path:
     """Return the path to which a JVM with these options writes its archive."""
-    (option,) = (option for option in options if option.startswith(AT_EXIT))
+    (option,) = (option for option in options if option.startswith(AT_EXIT_OPTION))
     return Path(option.partition("=")[2])
 
 

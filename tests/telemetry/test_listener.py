@@ -31,7 +31,7 @@ def test_fixed_port_takes_reports(port: int) -> None:
     with TaskMessages(f"{HOST}:{port}") as notes:
         assert port <= notes.address.port < port + 16
         send_message(notes.address, "a note")
-        assert eventually(notes.take_new) == ["a note"]
+        assert eventually(notes.take_new_messages) == ["a note"]
 
 
 def test_second_run_takes_a_later_port(port: int) -> None:

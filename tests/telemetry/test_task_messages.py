@@ -15,7 +15,7 @@ def test_notes_arrive_while_tasks_work() -> None:
         for text in ("it waits", "it waits", "it goes on"):
             send_message(notes.address, text)
         while "it goes on" not in received:
-            received += eventually(notes.take_new)
+            received += eventually(notes.take_new_messages)
         notes.add("it waits")
-        assert notes.take_new() == []
+        assert notes.take_new_messages() == []
     assert received == ["it waits", "it goes on"]

@@ -117,19 +117,21 @@ def _check_checkpoints_of(cli: Cli, settings: "Settings", uri: str, name: str) -
     connection, topics, aggregate = cli.connection(start=False), cli.topics(name), cli.aggregate(name)
     with suppress(ConfigurationError):
         with Admin(connection) as admin:
-            topic_checks = check_topics(admin, topics)
-        partitions, window = range(topic_checks.partitions), milliseconds(settings.dedup_window)
+            aggregate_topics = check_topics(admin, topics)
+        partitions, window = range(aggregate_topics.partitions), milliseconds(settings.dedup_window)
         decided_until = {
             partition: committed_offset.offset or 0
             for partition, committed_offset in committed_offsets_now(connection, topics, partitions).items()
         }
-        identities = [shard_identity(topic_checks, partition, aggregate, window) for partition in partitions]
+        identities = [
+            shard_identity(aggregate_topics, partition, aggregate, window) for partition in partitions
+        ]
         folder = shard_folder(settings.state_dir, topics).name
 
-        def has_new_outcomes(partition: int, newest: "Manifest") -> bool:
+        def has_new_outcomes(partition: int, manifest: "Manifest") -> bool:
             log = PartitionLog(connection, topics, partition)
             start, end = log.bounds("outcomes")
-            return log.first_record("outcomes", max(start, newest.positions.outcomes), end) is not None
+            return log.first_record("outcomes", max(start, manifest.positions.outcomes), end) is not None
 
         yield from check_latest_checkpoints(
             name, uri, folder, settings.checkpoint_every, identities, decided_until, has_new_outcomes

@@ -84,11 +84,13 @@ def _check_processes(settings: "Settings") -> "Iterator[Check]":
 
     for name in process_names(settings.root):
         try:
-            loaded = load_process(name, settings.root, settings.aggregates)
+            loaded_process = load_process(name, settings.root, settings.aggregates)
         except CqrsError as error:
             yield fail("processes", error)
         else:
-            yield ok("processes", f"{name}: {len(loaded.events)} event types, at {loaded.location}")
+            yield ok(
+                "processes", f"{name}: {len(loaded_process.events)} event types, at {loaded_process.location}"
+            )
 
 
 def process_uses(settings: "Settings") -> "list[ProcessUse]":

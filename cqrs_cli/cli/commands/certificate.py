@@ -52,10 +52,10 @@ def certificate(
         raise UsageError(
             "neither --out nor --check is given", "write hashes: --out FILE; compare them: --check FILE"
         )
-    earlier = None if check is None else read_earlier_certificate(cli, aggregate, check)
+    earlier_certificate = None if check is None else read_earlier_certificate(cli, aggregate, check)
     if out is not None:
         _check_target(out)
-    result = _certify(cli, aggregate, properties, earlier, check, out)
+    result = _certify(cli, aggregate, properties, earlier_certificate, check, out)
     if result.changes:
         message = f"{counted(len(result.changes), 'change')} in the topics of {aggregate} since {check}"
         raise result.changes[0].error(message, aggregate)
@@ -65,16 +65,18 @@ def _certify(
     cli: Cli,
     aggregate: str,
     properties: Mapping[str, str],
-    earlier: "Certificate | None" = None,
-    against: Path | None = None,
+    earlier_certificate: "Certificate | None" = None,
+    earlier_file: Path | None = None,
     target: Path | None = None,
 ) -> "CertificateResult":
-    """Hash the topics, write the certificate to `target`, and print the changes since the `earlier` certificate."""
+    """Hash the topics, write the certificate to `target`, and print the changes since the
+    earlier certificate.
+    """
     from cqrs_cli.cli.render.certificate import certificate_result
     from cqrs_cli.jobs.verify.certify import certify_topics, plan_certify
     from cqrs_cli.proof.certificate import write_certificate
 
-    plan = plan_certify(cli.connection(), cli.topics(aggregate), earlier)
+    plan = plan_certify(cli.connection(), cli.topics(aggregate), earlier_certificate)
     title = f"hashing {aggregate}"
     with (
         spark_session(cli, "certificate", [aggregate], properties) as (context, _),
@@ -83,12 +85,12 @@ def _certify(
         result = certify_topics(
             context,
             plan,
-            earlier,
+            earlier_certificate,
             lambda progress: show_text(job_progress_text(title, progress, "records", cli.is_live)),
         )
     if target is not None:
-        _write(target, write_certificate(result.certificate))
-    cli.print_result(*certificate_result(aggregate, result, target, against))
+        _write_file(target, write_certificate(result.certificate))
+    cli.print_result(*certificate_result(aggregate, result, target, earlier_file))
     cli.flush()
     return result
 
@@ -124,7 +126,7 @@ def _check_target(file: Path) -> None:
         )
 
 
-def _write(file: Path, content: bytes) -> None:
+def _write_file(file: Path, content: bytes) -> None:
     """Write the file whole or not at all."""
     try:
         with atomic_write(file, rights=_FILE_MODE) as stream:

@@ -43,15 +43,15 @@ class LetterFilter(CommandFilter):
                     f"--reason: no command fails for the reason {name!r}",
                     f"known reasons: {', '.join(failing_reasons)}",
                 )
-        until = None if self.before is None else time_option("--before", self.before)
+        until_ms = None if self.before is None else time_option("--before", self.before)
 
-        def is_selected(failed: "FailedCommand") -> bool:
-            command = failed.command
+        def is_selected(failed_command: "FailedCommand") -> bool:
+            command = failed_command.command
             subject, message_type = (command.subject, command.type) if command else (None, None)
             return (
-                self.matches(aggregate, failed.id, subject, message_type)
-                and (not self.reasons or failed.reason in self.reasons)
-                and (until is None or failed.record.timestamp < until)
+                self.matches(aggregate, failed_command.id, subject, message_type)
+                and (not self.reasons or failed_command.reason in self.reasons)
+                and (until_ms is None or failed_command.record.timestamp < until_ms)
             )
 
         return is_selected
@@ -73,7 +73,7 @@ def list_letters(
     aggregate: AggregateName,
     selection: LetterFilter,
     undecided: Annotated[
-        bool, option("--open", "Only the last of each command that was not decided since.")
+        bool, option("--open", "Only the last dead letter of each command without a later decision.")
     ] = False,
     full: Annotated[bool, option("--full", "Print each record as it was sent, too.")] = False,
 ) -> None:
@@ -82,7 +82,9 @@ def list_letters(
     A dead letter remains after its command was retried. --open reads the outcomes, too, and leaves out dead letters
     whose command was decided since.
     """
-    _print(cli, _letters(cli, aggregate, selection, undecided), bool(selection) or undecided, full)
+    _print_letters(
+        cli, _selected_letters(cli, aggregate, selection, undecided), bool(selection) or undecided, full
+    )
 
 
 @command(
@@ -107,10 +109,12 @@ def retry_letters(
     not a readable command is not sent. The dead letter remains.
     """
     if not (selection or select_all):
-        raise UsageError("retry what?", "narrow it down (cqrs dead-letters retry --help), or --all")
-    letters = _letters(cli, aggregate, selection, undecided=True)
+        raise UsageError(
+            "no dead letters are selected", "give a filter (cqrs dead-letters retry --help), or --all"
+        )
+    letters = _selected_letters(cli, aggregate, selection, undecided=True)
     if is_dry_run:
-        _print_dry_run(cli, _sendable(aggregate, letters), bool(selection), "retry")
+        _print_dry_run(cli, _retryable_letters(aggregate, letters), bool(selection), "retry")
     else:
         _retry(cli, aggregate, letters)
 
@@ -127,14 +131,16 @@ def drop_letters(
     from cqrs_cli.client.queries.dead_letters import oldest_letters
 
     selection = LetterFilter(before=before)
-    letters = oldest_letters(_letters(cli, aggregate, LetterFilter()), selection.predicate(aggregate))
+    letters = oldest_letters(
+        _selected_letters(cli, aggregate, LetterFilter()), selection.predicate(aggregate)
+    )
     if is_dry_run:
         _print_dry_run(cli, letters, bool(selection), "drop")
     else:
         _drop(cli, aggregate, letters)
 
 
-def _letters(
+def _selected_letters(
     cli: Cli, aggregate: str, selection: LetterFilter, undecided: bool = False
 ) -> "Iterator[FailedCommand]":
     """Yield the selected dead letters, by time.
@@ -147,11 +153,9 @@ def _letters(
 
     cli.check_aggregates(aggregate)
     is_selected = selection.predicate(aggregate)
-    origin = (
-        Origin("beginning")
-        if selection.since is None
-        else Origin("time", time_option("--since", selection.since))
-    )
+    origin = Origin("beginning")
+    if selection.since is not None:
+        origin = Origin("time", time_option("--since", selection.since))
     connection, topics = cli.connection(), cli.topics(aggregate)
     bounds = tailing.tail_bounds(connection, topics.dead_letters, origin, None, "none")
 
@@ -161,16 +165,18 @@ def _letters(
 
     if not undecided:
         return read_letters(is_selected)
-    is_open = open_letters(connection, topics, read_letters(lambda failed: True))
-    return read_letters(lambda failed: is_selected(failed) and is_open(failed))
+    is_open = open_letters(connection, topics, read_letters(lambda failed_command: True))
+    return read_letters(lambda failed_command: is_selected(failed_command) and is_open(failed_command))
 
 
-def _print(cli: Cli, letters: "Iterator[FailedCommand]", is_filtered: bool, full: bool = False) -> int:
+def _print_letters(
+    cli: Cli, letters: "Iterator[FailedCommand]", is_filtered: bool, full: bool = False
+) -> int:
     from cqrs_cli.cli.render.dead_letters import dead_letter_result, full_dead_letter_result
 
     count = 0
-    for count, failed in enumerate(letters, 1):  # noqa: B007
-        cli.print_result(*(full_dead_letter_result if full else dead_letter_result)(failed))
+    for count, failed_command in enumerate(letters, 1):  # noqa: B007
+        cli.print_result(*(full_dead_letter_result if full else dead_letter_result)(failed_command))
     cli.flush()
     if not count:
         cli.print_note("no dead letter matches" if is_filtered else "there are no dead letters")
@@ -178,15 +184,17 @@ def _print(cli: Cli, letters: "Iterator[FailedCommand]", is_filtered: bool, full
 
 
 def _print_dry_run(cli: Cli, letters: "Iterator[FailedCommand]", is_filtered: bool, verb: str) -> None:
-    if count := _print(cli, letters, is_filtered):
+    if count := _print_letters(cli, letters, is_filtered):
         cli.print_note(f"dry run: {counted(count, 'command')} to {verb}, nothing was changed")
 
 
-def _sendable(aggregate: str, letters: "Iterator[FailedCommand]") -> "Iterator[FailedCommand]":
+def _retryable_letters(aggregate: str, letters: "Iterator[FailedCommand]") -> "Iterator[FailedCommand]":
     """Yield the dead letters that a retry can send."""
     from cqrs_cli.client.queries.dead_letters import retry_command
 
-    return (failed for failed in letters if retry_command(aggregate, failed) is not None)
+    return (
+        failed_command for failed_command in letters if retry_command(aggregate, failed_command) is not None
+    )
 
 
 def _retry(cli: Cli, aggregate: str, letters: "Iterator[FailedCommand]") -> None:
@@ -196,22 +204,24 @@ def _retry(cli: Cli, aggregate: str, letters: "Iterator[FailedCommand]") -> None
     from cqrs_cli.client.queries.dead_letters import retry_command
     from cqrs_cli.client.send import send_all
 
-    unreadable = 0
+    unreadable_count = 0
 
     def commands() -> Iterator[ReadyCommand]:
-        nonlocal unreadable
-        for failed in letters:
-            command = retry_command(aggregate, failed)
+        nonlocal unreadable_count
+        for failed_command in letters:
+            command = retry_command(aggregate, failed_command)
             if command is None:
-                unreadable += 1
+                unreadable_count += 1
             else:
                 yield command
 
     with CommandProducer(cli.connection(), cli.settings.partitioner, bulk=True) as producer:
-        sent = send_all(producer, {aggregate: cli.topics(aggregate)}, commands(), lambda count: None)
-    if unreadable:
-        cli.print_note(f"{counted(unreadable, 'record')} not sent: not readable as a command", "warning")
-    cli.print_result(*bulk_sent_result(sent, unreadable=unreadable))
+        sent_commands = send_all(producer, {aggregate: cli.topics(aggregate)}, commands(), lambda count: None)
+    if unreadable_count:
+        cli.print_note(
+            f"{counted(unreadable_count, 'record')} not sent: not readable as a command", "warning"
+        )
+    cli.print_result(*bulk_sent_result(sent_commands, unreadable=unreadable_count))
 
 
 def _drop(cli: Cli, aggregate: str, letters: "Iterator[FailedCommand]") -> None:
@@ -219,8 +229,8 @@ def _drop(cli: Cli, aggregate: str, letters: "Iterator[FailedCommand]") -> None:
 
     ends: dict[int, int] = {}
     count = 0
-    for failed in letters:
-        ends[failed.partition] = failed.offset + 1
+    for failed_command in letters:
+        ends[failed_command.partition] = failed_command.offset + 1
         count += 1
     if ends:
         with Admin(cli.connection()) as admin:

@@ -33,11 +33,11 @@ class DeferralFilter(CommandFilter):
         """Return a function that is True for a selected command."""
         from cqrs_cli.client.queries.deferred import command_type
 
-        until = None if self.before is None else deadline_option("--before", self.before)
+        until_ms = None if self.before is None else deadline_option("--before", self.before)
         return lambda entry: (
             self.matches(aggregate, entry.id, entry.subject, command_type(entry))
             and (self.reason is None or entry.reason == self.reason)
-            and (until is None or entry.due < until)
+            and (until_ms is None or entry.due < until_ms)
         )
 
 
@@ -58,7 +58,7 @@ def list_deferred(cli: Cli, aggregate: AggregateName, selection: DeferralFilter)
     A command is `parked` until it is due, then `released` until it is decided, or `cancelled`. Personal fields have
     redacted values.
     """
-    _print(cli, aggregate, _deferred_commands(cli, aggregate, selection), bool(selection))
+    _print_deferrals(cli, aggregate, _deferred_commands(cli, aggregate, selection), bool(selection))
 
 
 SelectAll = Annotated[bool, option("--all", "All commands, without a filter.")]
@@ -76,7 +76,7 @@ def release_deferred(
 
     It sends a request for each command; the owner releases the command.
     """
-    _request(cli, aggregate, selection, select_all, is_dry_run, "release")
+    _request_action(cli, aggregate, selection, select_all, is_dry_run, "release")
 
 
 @command(
@@ -99,7 +99,7 @@ def cancel_deferred(
     It sends a request for each command. If the command is decided before the request, the request has no effect, and
     its outcome reports this.
     """
-    _request(cli, aggregate, selection, select_all, is_dry_run, "cancel")
+    _request_action(cli, aggregate, selection, select_all, is_dry_run, "cancel")
 
 
 def _deferred_commands(cli: Cli, aggregate: str, selection: DeferralFilter) -> "list[Deferral]":
@@ -112,7 +112,7 @@ def _deferred_commands(cli: Cli, aggregate: str, selection: DeferralFilter) -> "
         return deferred_commands(connection, cli.topics(aggregate), cli.settings.partitioner, predicate)
 
 
-def _print(cli: Cli, aggregate: str, deferrals: "list[Deferral]", is_filtered: bool) -> None:
+def _print_deferrals(cli: Cli, aggregate: str, deferrals: "list[Deferral]", is_filtered: bool) -> None:
     from cqrs_cli.cli.render.deferred import deferral_result
 
     redact = _redactor(cli, aggregate)
@@ -135,7 +135,7 @@ def _redactor(cli: Cli, aggregate: str) -> "Callable[[bytes], bytes]":
         return bytes
 
 
-def _request(
+def _request_action(
     cli: Cli,
     aggregate: str,
     selection: DeferralFilter,
@@ -145,7 +145,9 @@ def _request(
 ) -> None:
     """Send the owner a request for each selected command, or list the commands in a dry run."""
     if not (selection or select_all):
-        raise UsageError(f"{verb} what?", f"narrow it down (cqrs deferred {verb} --help), or --all")
+        raise UsageError(
+            "no deferred commands are selected", f"give a filter (cqrs deferred {verb} --help), or --all"
+        )
     deferrals = _deferred_commands(cli, aggregate, selection)
     if selection.id is not None and not deferrals:
         raise CqrsError(
@@ -153,14 +155,14 @@ def _request(
             f"list the deferred commands: cqrs deferred list {aggregate}",
         )
     if not is_dry_run:
-        _send(cli, aggregate, deferrals, "cqrs.Cancel" if verb == "cancel" else "cqrs.Release")
+        _send_requests(cli, aggregate, deferrals, "cqrs.Cancel" if verb == "cancel" else "cqrs.Release")
         return
-    _print(cli, aggregate, deferrals, bool(selection))
+    _print_deferrals(cli, aggregate, deferrals, bool(selection))
     if deferrals:
         cli.print_note(f"dry run: {counted(len(deferrals), 'command')} to {verb}, nothing was sent")
 
 
-def _send(cli: Cli, aggregate: str, entries: "list[Deferral]", request: str) -> None:
+def _send_requests(cli: Cli, aggregate: str, deferrals: "list[Deferral]", request: str) -> None:
     from cqrs_cli.cli.render.send import bulk_sent_result
     from cqrs_cli.client.producer import CommandProducer
     from cqrs_cli.client.queries.deferred import request_commands
@@ -168,5 +170,7 @@ def _send(cli: Cli, aggregate: str, entries: "list[Deferral]", request: str) -> 
 
     with CommandProducer(cli.connection(), cli.settings.partitioner, bulk=True) as producer:
         topics = {aggregate: cli.topics(aggregate)}
-        sent = send_all(producer, topics, request_commands(aggregate, entries, request), lambda count: None)
-    cli.print_result(*bulk_sent_result(sent))
+        sent_commands = send_all(
+            producer, topics, request_commands(aggregate, deferrals, request), lambda count: None
+        )
+    cli.print_result(*bulk_sent_result(sent_commands))

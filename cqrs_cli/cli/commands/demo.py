@@ -99,9 +99,8 @@ def _run_demo(cli: Cli) -> "DemoResults":
     demo_name = secrets.token_hex(3)
     with ExitStack() as spark, ThreadPoolExecutor(2) as pool:
         session = project_session(cli.settings, "demo", "", packages=[PROCESSES])
-        spark_context = pool.submit(
-            warm_session, spark, session
-        )  # while the broker starts: each takes seconds
+        # Spark and the broker start at the same time: each takes seconds
+        context_future = pool.submit(warm_session, spark, session)
         if not cli.settings.bootstrap_server:
             cli.broker(brief=True)
         connection = cli.connection()
@@ -112,8 +111,8 @@ def _run_demo(cli: Cli) -> "DemoResults":
             bank.send()
             order_topics.result()
         with cli.show_spinner("starting Spark"):
-            context = spark_context.result()
-        story, timeout, read_model = _run_story(
+            context = context_future.result()
+        story, timeout, read_model_future = _run_story(
             cli,
             show,
             bank,
@@ -125,12 +124,12 @@ def _run_demo(cli: Cli) -> "DemoResults":
             live, replayed = bank.live(), bank.replay(context)
         show(comparison_text(live, replayed))
         with cli.show_spinner("filling a table from the events"):
-            orders = read_model.result()
+            read_model = read_model_future.result()
     code = f"projections/{project.PROJECTION}.py"
     show(f"The order as a row of a database; its projection is {code}:\n")
-    show(table(orders.rows, read_model_columns(orders.rows)) if orders else _WITHOUT_SQLALCHEMY)
+    show(table(read_model.rows, read_model_columns(read_model.rows)) if read_model else _WITHOUT_SQLALCHEMY)
     show("")
-    return DemoResults(story.decided, story.outcomes, story.accounts, live, replayed, timeout, orders)
+    return DemoResults(story.decided, story.outcomes, story.accounts, live, replayed, timeout, read_model)
 
 
 def _run_story(
@@ -164,8 +163,8 @@ def _run_story(
 
         def show_timeout() -> None:
             spinner.close()
-            read_model = fill_in_background()
-            timeouts.append((order.trace_order(), read_model))
+            read_model_future = fill_in_background()
+            timeouts.append((order.trace_order(), read_model_future))
             show(
                 f"An order that is not paid: the process manager {PROCESSES}/{PROCESS}.py "
                 f"cancels it after {PAYMENT_TIMEOUT} s:\n"
@@ -206,7 +205,8 @@ def _stopped_broker_note(settings: "Settings") -> str:
 def _next_steps(settings: "Settings", account: str, order: str) -> list[str]:
     """Return the commands to type next, in the user's current folder."""
     environment = os.path.relpath(sys.prefix)
-    environment = sys.prefix if environment.startswith("..") else environment
+    if environment.startswith(".."):
+        environment = sys.prefix
     return [
         *([] if shutil.which("cqrs") else [f". {shlex.quote(environment)}/bin/activate"]),
         f"cd {shlex.quote(os.path.relpath(settings.root))}",

@@ -52,15 +52,18 @@ def describe(
         from cqrs_cli.client.asyncapi import asyncapi as document
 
         asyncapi_document = document(aggregates_by_name, cli.settings.topic_prefix)
-        cli.print_result(asyncapi_document, render.indented(asyncapi_document))
+        cli.print_result(asyncapi_document, render.indented_json(asyncapi_document))
     elif aggregate is None:
         documents = {
-            name: json_schema.aggregate_schema(loaded) for name, loaded in aggregates_by_name.items()
+            name: json_schema.aggregate_schema(loaded_aggregate)
+            for name, loaded_aggregate in aggregates_by_name.items()
         }
         cli.print_result({"aggregates": documents}, render.overview_text(aggregates_by_name))
     elif command is None:
-        loaded = aggregates_by_name[aggregate]
-        cli.print_result(json_schema.aggregate_schema(loaded), render.aggregate_text(loaded))
+        loaded_aggregate = aggregates_by_name[aggregate]
+        cli.print_result(
+            json_schema.aggregate_schema(loaded_aggregate), render.aggregate_text(loaded_aggregate)
+        )
     else:
         messages = json_schema.message_classes(aggregates_by_name[aggregate])
         name = command.removeprefix(f"{aggregate}.")

@@ -77,8 +77,8 @@ def doctor(
                 *check_project(settings, includes_run),
                 *check_brokers(cli, settings, role),
             ]
-            failed = {check.name for check in checks if check.status == "fail"}
-            can_read_events = not failed & _NEEDED_FOR_EVENTS
+            failed_names = {check.name for check in checks if check.status == "fail"}
+            can_read_events = not failed_names & _NEEDED_FOR_EVENTS
             if role != "send" and can_read_events:
                 checks += check_stored_events(cli, settings)
                 checks += check_stored_keys(cli, settings)

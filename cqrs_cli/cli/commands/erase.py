@@ -58,14 +58,14 @@ def erase(
         raise UsageError("AGGREGATE and ID are needed, or --file", "see cqrs erase --help")
     from cqrs_cli.client.erasures import ERASURES, ErasureFile, require_personal
 
-    loaded = cli.aggregate(aggregate)
-    require_personal(loaded)
+    loaded_aggregate = cli.aggregate(aggregate)
+    require_personal(loaded_aggregate)
     if is_dry_run:
-        return _print_dry_run(cli, loaded, id)
+        return _print_dry_run(cli, loaded_aggregate, id)
     erasure_file = ErasureFile(cli.settings.root / ERASURES if erasures is None else erasures)
     if timeout_seconds is None:
         return _erase(cli, aggregate, id, erasure_file)
-    return _erase_and_wait(cli, loaded, id, erasure_file, timeout_seconds)
+    return _erase_and_wait(cli, loaded_aggregate, id, erasure_file, timeout_seconds)
 
 
 def _print_dry_run(cli: Cli, aggregate: "Aggregate", id: str) -> None:
@@ -115,10 +115,10 @@ def _present_key(cli: Cli, aggregate: str, id: str) -> "str | UnsetType":
     """
     from msgspec import UNSET
 
-    from cqrs_cli.client.queries.personal import present_key
+    from cqrs_cli.client.queries.personal import current_key_id
 
     try:
-        return present_key(cli.connection(), cli.topics(aggregate), id, cli.settings.partitioner) or UNSET
+        return current_key_id(cli.connection(), cli.topics(aggregate), id, cli.settings.partitioner) or UNSET
     except ConfigurationError as error:
         cli.print_note(f"its data key was not read: {error.message}", "warning")
         return UNSET
@@ -139,7 +139,7 @@ def _repeat_erasures(cli: Cli, file: str, timeout_seconds: float | None) -> None
 
     with open_lines(file) as lines:
         commands = repeated_erasures(lines)
-    names = {erasure.aggregate for erasure in commands}
-    for name in sorted(names):
+    aggregate_names = {erasure.aggregate for erasure in commands}
+    for name in sorted(aggregate_names):
         require_personal(cli.aggregate(name))
-    send_commands(cli, commands, names, timeout_seconds)
+    send_commands(cli, commands, aggregate_names, timeout_seconds)

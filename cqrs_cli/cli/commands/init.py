@@ -52,7 +52,7 @@ def init(
     processes = [] if aggregates else _process_topics(cli)
     connection = _connection(cli, dry_run)
     plan = _plan(cli, requires_partitions=partitions is not None)
-    topics = [(cli.topics(name), _plan_of(plan, result)) for name, result in aggregates_by_name.items()]
+    topics = [(cli.topics(name), _plan_of(plan, aggregate)) for name, aggregate in aggregates_by_name.items()]
     if connection is None:
         cli.print_note("the embedded Kafka does not run: its topics are unknown")
         results = _unknown_results(topics, processes)
@@ -62,11 +62,9 @@ def init(
         _warn_of_lost_keys(cli, connection, [topic_set for topic_set, _ in topics], results)
     document = {"dry_run": dry_run, "topics": [topic._asdict() for topic in results]}
     cli.print_result(document, lambda: table(results, _columns(dry_run)))
-    return (
-        None
-        if aggregates or len(aggregates_by_name) == len(cli.aggregate_names())
-        else ConfigurationError.exit_code
-    )
+    if not aggregates and len(aggregates_by_name) < len(cli.aggregate_names()):
+        return ConfigurationError.exit_code
+    return None
 
 
 def _columns(dry_run: bool) -> "Sequence[Column[TopicResult]]":
@@ -90,7 +88,7 @@ def _print_manifests(
 
     processes = [] if has_names else process_uses(cli.settings)
     plan = _plan(cli, requires_partitions=False)
-    topics = [(cli.topics(name), _plan_of(plan, result)) for name, result in aggregates_by_name.items()]
+    topics = [(cli.topics(name), _plan_of(plan, aggregate)) for name, aggregate in aggregates_by_name.items()]
     manifest_documents = manifests(topics, processes, kafka, cli.settings.topic_prefix)
     manifest_list = {"apiVersion": "v1", "kind": "List", "items": manifest_documents}
     cli.print_result(manifest_list, lambda: manifests_text(manifest_documents).rstrip("\n"))

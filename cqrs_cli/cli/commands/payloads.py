@@ -11,7 +11,7 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.formatting import counted
 
 if TYPE_CHECKING:
-    from cqrs_cli.payloads.sweep import Swept
+    from cqrs_cli.payloads.sweep import SweepResult
 
 
 payloads = subgroup("payloads", "The store of large payloads.")
@@ -40,26 +40,28 @@ def gc(cli: Cli, names: AggregateNames = None, is_dry_run: DryRun = False) -> No
         topics = cli.topics(name)
         with cli.show_spinner(f"reading the records of {name}"):
             sweep = Sweep(address, payload_folder(topics.events))
-            swept = sweep.sweep(referenced_payloads(connection, topics, sweep.candidate_digests), is_dry_run)
-        cli.print_result(*_sweep_result(name, swept))
+            sweep_result = sweep.sweep(
+                referenced_payloads(connection, topics, sweep.candidate_digests), is_dry_run
+            )
+        cli.print_result(*_sweep_result(name, sweep_result))
     if is_dry_run:
         cli.print_note("dry run: nothing was changed")
 
 
-def _sweep_result(aggregate: str, swept: "Swept") -> Result:
+def _sweep_result(aggregate: str, result: "SweepResult") -> Result:
     payloads_by_action = {
-        "put_aside": swept.put_aside,
-        "brought_back": swept.brought_back,
-        "deleted": swept.deleted,
+        "put_aside": result.put_aside,
+        "brought_back": result.brought_back,
+        "deleted": result.deleted,
     }
     sizes = {
-        action: {"payloads": len(moved), "bytes": sum(payload.size for payload in moved)}
-        for action, moved in payloads_by_action.items()
+        action: {"payloads": len(payloads), "bytes": sum(payload.size for payload in payloads)}
+        for action, payloads in payloads_by_action.items()
     }
     parts = [
         f"{size['payloads']:,} {action.replace('_', ' ')} ({size['bytes']:,} bytes)"
         for action, size in sizes.items()
         if size["payloads"]
     ]
-    text = f"{aggregate}: {', '.join([counted(swept.kept, 'payload') + ' kept', *parts])}"
-    return Result({"aggregate": aggregate, "kept": swept.kept, **sizes}, text)
+    text = f"{aggregate}: {', '.join([counted(result.kept, 'payload') + ' kept', *parts])}"
+    return Result({"aggregate": aggregate, "kept": result.kept, **sizes}, text)

@@ -76,13 +76,13 @@ def project(
     properties = spark.apply(cli)
     address = parse_metrics_address(metrics_address)
     settings = cli.settings
-    loaded = load_projection(name, settings.root, settings.aggregates)
+    loaded_projection = load_projection(name, settings.root, settings.aggregates)
     database = parse_database(to, settings.root)
     prepare = partial(
         prepare_projection,
         settings,
         cli.connection(),
-        loaded,
+        loaded_projection,
         database,
         cli.print_note,
         timeout=ONCE_TIMEOUT if once else None,
@@ -92,7 +92,7 @@ def project(
         metrics = None if address is None else (address, ProjectionMetrics(name))
         display: RecordsDisplay[ProjectionProgress] = stack.enter_context(RecordsDisplay(cli, metrics))
         if once and spark == SparkOptions() and is_small_backlog(prepared.new or prepared.live):
-            run, worker_text = _run_here(cli, loaded, display), "this process"
+            run, worker_text = _run_here(cli, loaded_projection, display), "this process"
         else:
             run, tasks = stack.enter_context(
                 _run_on_spark(cli, name, prepared, database, properties, display)
@@ -100,14 +100,16 @@ def project(
             worker_text = counted(tasks, "task")
         if prepared.previous_owners:
             cli.print_note(f"took over from {', '.join(prepared.previous_owners)}")
-        where = f"{counted(len(prepared.live.sources), 'partition')}, {worker_text}"
-        cli.print_note(f"projecting {name} into {url_without_password(database)}: {where}; Ctrl-C stops")
-        filled = None
+        parallelism_text = f"{counted(len(prepared.live.sources), 'partition')}, {worker_text}"
+        cli.print_note(
+            f"projecting {name} into {url_without_password(database)}: {parallelism_text}; Ctrl-C stops"
+        )
+        shadow_progress = None
         if prepared.new is not None:
-            filled = _fill_shadow_tables(cli, run, prepared, prepared.new, loaded)
+            shadow_progress = _fill_shadow_tables(cli, run, prepared, prepared.new, loaded_projection)
         while True:
             try:
-                _project(cli, run, prepared.live, loaded, once, display, filled)
+                _project(cli, run, prepared.live, loaded_projection, once, display, shadow_progress)
             except OutgrownError as error:
                 cli.print_note(f"{error.message}; continuing with all partitions")
                 prepared = prepare()
@@ -116,11 +118,13 @@ def project(
 
 
 def _run_here(
-    cli: Cli, loaded: "LoadedProjection", display: "RecordsDisplay[ProjectionProgress]"
+    cli: Cli, loaded_projection: "LoadedProjection", display: "RecordsDisplay[ProjectionProgress]"
 ) -> "RunProjection":
     from cqrs_cli.jobs.projection import run_in_process
 
-    return partial(run_in_process, loaded=loaded, show=display.show, report=cli.print_note)
+    return partial(
+        run_in_process, loaded_projection=loaded_projection, show=display.show, report=cli.print_note
+    )
 
 
 @contextmanager
@@ -150,36 +154,38 @@ def _fill_shadow_tables(
     cli: Cli,
     run: "RunProjection",
     prepared: "PreparedProjection",
-    new: "ProjectionPlan",
-    loaded: "LoadedProjection",
+    shadow_plan: "ProjectionPlan",
+    loaded_projection: "LoadedProjection",
 ) -> "ProjectionProgress":
     """Fill the shadow tables up to the present ends of the logs, then swap them with the live tables."""
     from cqrs_cli.following.projections.prepare import stable_ends
     from cqrs_cli.following.projections.swap import swap_in
 
     cli.print_note(
-        f"filling shadow tables of revision {loaded.projection.revision} in addition to the live tables"
+        f"filling shadow tables of revision {loaded_projection.projection.revision} in addition to the live tables"
     )
-    filled = run(replace(new, targets=stable_ends(new)))
-    swap_in(prepared.live, new, loaded, cli.print_note)
+    shadow_progress = run(replace(shadow_plan, targets=stable_ends(shadow_plan)))
+    swap_in(prepared.live, shadow_plan, loaded_projection, cli.print_note)
     cli.print_note("the shadow tables are swapped in")
-    return filled
+    return shadow_progress
 
 
 def _project(
     cli: Cli,
     run: "RunProjection",
     plan: "ProjectionPlan",
-    loaded: "LoadedProjection",
+    loaded_projection: "LoadedProjection",
     once: bool,
     display: "RecordsDisplay[ProjectionProgress]",
-    filled: "ProjectionProgress | None",
+    shadow_progress: "ProjectionProgress | None",
 ) -> None:
-    """Fill the live tables until the run ends, and print the progress, including the shadow tables `filled` before."""
+    """Fill the live tables until the run ends, and print the progress. `shadow_progress` is added to it: the progress
+    of the shadow tables that were filled before.
+    """
     from cqrs_cli.cli.render.project import projection_result
     from cqrs_cli.following.projections.prepare import stable_ends
 
-    result = partial(projection_result, loaded.name, loaded.projection.revision)
+    result = partial(projection_result, loaded_projection.name, loaded_projection.projection.revision)
     plan = replace(plan, targets=stable_ends(plan)) if once else plan
     try:
         progress = run(plan)
@@ -187,8 +193,10 @@ def _project(
         if display.last is not None:
             cli.print_note(f"stopped: {result(display.last).text}")
         raise
-    if filled is not None:
+    if shadow_progress is not None:
         progress = replace(
-            progress, events=filled.events + progress.events, seconds=filled.seconds + progress.seconds
+            progress,
+            events=shadow_progress.events + progress.events,
+            seconds=shadow_progress.seconds + progress.seconds,
         )
     cli.print_result(*result(progress))

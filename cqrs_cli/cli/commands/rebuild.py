@@ -15,7 +15,7 @@ from cqrs_cli.formatting import counted
     app,
     examples=[
         "cqrs rebuild bank_account",
-        "cqrs rebuild bank_account --partitions 12 --state-dir /var/lib/cqrs/grown",
+        "cqrs rebuild bank_account --partitions 12 --state-dir /var/lib/cqrs/prepared",
     ],
     extras=["spark"],
 )
@@ -28,10 +28,10 @@ def rebuild(
         option("--partitions N", "Fold the shards for N partitions, before cqrs repartition.", min=1),
     ] = None,
 ) -> None:
-    """Fold new shards from the log, while the old ones serve.
+    """Fold new shards from the log, while the old shards serve.
 
     It uses one process per core, no Spark, and disk for both. When all new shards are complete they replace the old
-    ones, which are quarantined. An active run continues with the old shards; the next run starts with the new ones.
+    shards, which are quarantined. An active run continues with the old shards; the next run starts with the new ones.
     So rebuild with new code that invalidates shards before you start it.
 
     With --partitions it prepares the shards of one aggregate for cqrs repartition.
@@ -64,6 +64,6 @@ def rebuild(
         )
     if in_use := sum(result.in_use for result in results.values()):
         cli.print_note(
-            f"{counted(in_use, 'shard')} in use: the active run keeps the old ones, the next run uses the new ones"
+            f"{counted(in_use, 'shard')} in use: the active run keeps the old shards, the next run uses the new shards"
         )
     cli.print_result(*rebuild_result(results, time.monotonic() - started_at))

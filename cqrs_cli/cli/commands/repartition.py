@@ -25,15 +25,15 @@ def repartition_aggregate(
 ) -> None:
     """Raise the number of an aggregate's partitions to a multiple, while it decides.
 
-    The topics grow now. The active run continues with the old number. The next run takes over, and splits each
-    partition. cqrs status shows the progress.
+    The topics get the new partitions now. The active run continues with the old number. The next run takes over, and
+    splits each partition. cqrs status shows the progress.
 
     Repeat the command to complete a repartitioning that was interrupted, or that was made by hand. With --dry-run it
     prints the splits, and the events and deferred commands that move. docs/operations.md explains the steps and the
     exit codes.
     """
     from cqrs_cli.deciding.repartition import plan_repartitioning, read_partitions, repartition
-    from cqrs_cli.scans.repartitioning import growth_work
+    from cqrs_cli.scans.repartitioning import repartitioning_work
 
     cli.check_aggregates(aggregate)
     connection, topics, partitioner = cli.connection(), cli.topics(aggregate), cli.settings.partitioner
@@ -41,7 +41,7 @@ def repartition_aggregate(
         with cli.show_spinner("reading"):
             current_partitions = read_partitions(connection, topics)
             planned = plan_repartitioning(current_partitions, partitions, partitioner)
-            work = growth_work(connection, topics, planned.key_space)
+            work = repartitioning_work(connection, topics, planned.key_space)
         cli.print_result(*repartition_preview(aggregate, planned, work))
         return
     failpoints.arm()

@@ -52,32 +52,38 @@ def replay(
     --out writes a row for each aggregate: JSON Lines, or Parquet with a column for each field of the state. Personal
     fields have redacted values without --personal. docs/insight.md explains memory and files.
     """
-    from cqrs_cli.jobs.replay.driver import parts_for, plan_replay, replay_events
+    from cqrs_cli.jobs.replay.driver import parts_per_partition, plan_replay, replay_events
 
     properties = spark.apply(cli)
     settings = cli.settings
     positions = read_positions("--at", at, cli.topics(aggregate).events)
-    until = _parse_moment(at) if positions is None else None
+    time_text = _parse_moment(at) if positions is None else None
     target = optional_target(out, format)
-    loaded, topics = cli.aggregate(aggregate), cli.topics(aggregate)
+    loaded_aggregate, topics = cli.aggregate(aggregate), cli.topics(aggregate)
     if personal and target is None:
         raise UsageError("--personal needs --out", "name a folder: --out DIR")
-    check_personal(personal, loaded, settings.keyring)
+    check_personal(personal, loaded_aggregate, settings.keyring)
     plan = plan_replay(
-        cli.connection(), topics, settings.aggregates, settings.root, until, positions, settings.partitioner
+        cli.connection(),
+        topics,
+        settings.aggregates,
+        settings.root,
+        time_text,
+        positions,
+        settings.partitioner,
     )
     with (
         spark_session(cli, "replay", [aggregate], properties) as (context, tasks),
         cli.show_spinner(f"replaying {aggregate}") as show_text,
     ):
-        plan = replace(plan, personal=personal, parts=parts_for(tasks, len(plan.bounds)))
+        plan = replace(plan, personal=personal, parts=parts_per_partition(tasks, len(plan.bounds)))
         summary = replay_events(
             context,
             plan,
             target,
             lambda progress: show_text(replaying_text(aggregate, progress, cli.is_live)),
         )
-    cli.print_result(*replay_result(aggregate, until or positions, summary, target))
+    cli.print_result(*replay_result(aggregate, time_text or positions, summary, target))
 
 
 def _parse_moment(at: str | None) -> str | None:

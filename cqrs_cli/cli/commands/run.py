@@ -133,25 +133,25 @@ def run(
     for setting, value in failpoints.environment().items():
         cli.print_note(f"{setting}={value}: fault injection is on, this run will kill its own workers")
     address, overrides = parse_metrics_address(metrics_address), interventions.overrides()
-    sources = SourceWatch(cli.settings.root, cli.settings.aggregates) if standby else None
+    source_watch = SourceWatch(cli.settings.root, cli.settings.aggregates) if standby else None
     run_plan = _plan_run(cli, aggregates, processes, overrides, once, standby)
     warn_of_clock_difference(cli, run_plan.deciding_plan.connection)
     if once and not overrides:
-        remaining = run_plan.remaining_part(cli.print_note)
-        if remaining is None:
+        remaining_plan = run_plan.remaining_part(cli.print_note)
+        if remaining_plan is None:
             cli.print_result(*run_result(run_plan.finished_snapshot()))
             return None
-        run_plan = remaining
+        run_plan = remaining_plan
     packages = [PROCESSES] if run_plan.process_plan else []
     with (
         RunDisplay(cli, address, decides=bool(run_plan.deciding_plan.topics)) as display,
         spark_session(cli, "run", run_plan.names, properties, packages) as (context, slots),
     ):
         while True:
-            tasks = min(run_plan.partitions, slots)
+            tasks = min(run_plan.partition_count, slots)
             _print_start(cli, run_plan, tasks, standby)
             try:
-                snapshot = _run_until_end(cli, context, run_plan, tasks, display, sources)
+                snapshot = _run_until_end(cli, context, run_plan, tasks, display, source_watch)
                 break
             except PlanChangedError as change:
                 display.restart(f"{change.message}: planning again")
@@ -179,15 +179,15 @@ def _plan_run(
     aggregates_by_name = cli.usable_aggregates(aggregates) if aggregates or runs_all else {}
     connection = cli.connection()
     if runs_all:
-        aggregates_by_name = _with_topics(cli, connection, aggregates_by_name)
+        aggregates_by_name = _aggregates_with_topics(cli, connection, aggregates_by_name)
     runs_processes = processes.process or (runs_all and not processes.no_processes)
-    selected_plans = selected_processes(cli, connection, processes.process) if runs_processes else []
+    loaded_processes = selected_processes(cli, connection, processes.process) if runs_processes else []
     from_beginning = processes.origin == "beginning"
     return plan_run(
         cli.settings,
         connection,
         aggregates_by_name,
-        selected_plans,
+        loaded_processes,
         overrides,
         beginning=from_beginning,
         once=once,
@@ -212,29 +212,31 @@ def _plan_standby_again(
             time.sleep(0.2)
 
 
-def _with_topics(
+def _aggregates_with_topics(
     cli: Cli, connection: "Connection", aggregates: "dict[str, Aggregate]"
 ) -> "dict[str, Aggregate]":
     """Return the aggregates that have topics; print a warning for each other aggregate."""
     from cqrs_cli.deciding.prepare import without_topics
 
-    missing = without_topics(cli.settings, connection, aggregates)
-    for name in missing:
+    names_without_topics = without_topics(cli.settings, connection, aggregates)
+    for name in names_without_topics:
         text = f"left out, as it has no topics: {name}; create them: cqrs init {name}"
         cli.print_note(cli.with_flags(text), "warning")
-    return {name: aggregate for name, aggregate in aggregates.items() if name not in missing}
+    return {name: aggregate for name, aggregate in aggregates.items() if name not in names_without_topics}
 
 
 def _print_start(cli: Cli, run_plan: "RunPlan", tasks: int, standby: bool) -> None:
-    """Print what the run takes over and owns; raises `CqrsError` for code that --reload has not checked."""
+    """Print the other runs that are active, and the extent of this run; raises `CqrsError` for code that --reload has
+    not checked.
+    """
     from cqrs_cli.cli.reload.files import check_reloaded_code
     from cqrs_cli.runs.other_runs import active_runs
 
-    for other, commands in active_runs(run_plan.deciding_plan).items():
+    for other_run, command_count in active_runs(run_plan.deciding_plan).items():
         verb = "standby for" if standby else "taking over from"
-        cli.print_note(f"{verb} run {other}, which has decided {counted(commands, 'command')}")
-    where = f"{counted(run_plan.partitions, 'partition')}, {counted(tasks, 'task')}"
-    cli.print_note(f"{run_plan}: {where}; Ctrl-C stops")
+        cli.print_note(f"{verb} run {other_run}, which has decided {counted(command_count, 'command')}")
+    parallelism_text = f"{counted(run_plan.partition_count, 'partition')}, {counted(tasks, 'task')}"
+    cli.print_note(f"{run_plan}: {parallelism_text}; Ctrl-C stops")
     check_reloaded_code(cli.settings.root, cli.settings.aggregates)
 
 
@@ -244,7 +246,7 @@ def _run_until_end(
     run_plan: "RunPlan",
     tasks: int,
     display: "RunDisplay",
-    sources: "SourceWatch | None",
+    source_watch: "SourceWatch | None",
 ) -> "Snapshot":
     """Decide and react until the run ends. Print the progress also if the run is stopped or taken over."""
     from cqrs_cli.cli.render.progress import run_result
@@ -252,7 +254,13 @@ def _run_until_end(
 
     try:
         return run_owners(
-            context, run_plan.deciding_plan, tasks, display.show, display.warn, run_plan.process_plan, sources
+            context,
+            run_plan.deciding_plan,
+            tasks,
+            display.show,
+            display.warn,
+            run_plan.process_plan,
+            source_watch,
         )
     except (KeyboardInterrupt, TakenOverError) as stop_reason:
         if display.last is not None:
@@ -260,8 +268,8 @@ def _run_until_end(
             if cli.streaming:
                 cli.print_event("end", {"how": verb, **display.last.summary()})
             else:
-                after = rough_time(time.monotonic() - display.started_at)
-                cli.print_note(f"{verb} after {after}: {run_result(display.last).text}")
+                duration_text = rough_time(time.monotonic() - display.started_at)
+                cli.print_note(f"{verb} after {duration_text}: {run_result(display.last).text}")
         raise
 
 

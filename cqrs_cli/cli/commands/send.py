@@ -102,11 +102,11 @@ def send(
     from cqrs_cli.client.compose import compose
     from cqrs_cli.client.envelope import Attributes
 
-    loaded = cli.aggregate(aggregate)
+    loaded_aggregate = cli.aggregate(aggregate)
     if id is None or command is None:
         raise UsageError(
             f"{'ID and COMMAND are' if id is None else 'COMMAND is'} missing; {aggregate} has "
-            + ", ".join(cls.__name__ for cls in loaded.commands.values()),
+            + ", ".join(cls.__name__ for cls in loaded_aggregate.commands.values()),
             f"see cqrs describe {aggregate}",
         )
     attributes = Attributes(
@@ -116,7 +116,7 @@ def send(
         expiry=None if expires is None else deadline_option("--expires", expires),
         not_before=None if not_before is None else deadline_option("--not-before", not_before),
     )
-    ready_command = compose(loaded, id, command, fields or [], attributes)
+    ready_command = compose(loaded_aggregate, id, command, fields or [], attributes)
     if is_dry_run:
         from cqrs_cli.cli.render.queries.dry_run import dry_run
 

@@ -57,8 +57,10 @@ def _send_all(
     from cqrs_cli.client.send import send_all
 
     with cli.show_spinner("sending") as show_text:
-        sent = send_all(producer, topics, commands, lambda count: show_text(f"sent {count:,} commands"))
-    cli.print_result(*bulk_sent_result(sent))
+        sent_commands = send_all(
+            producer, topics, commands, lambda count: show_text(f"sent {count:,} commands")
+        )
+    cli.print_result(*bulk_sent_result(sent_commands))
 
 
 def _send_all_and_wait(

@@ -46,24 +46,26 @@ def show(
 
     topics = cli.topics(aggregate)
     positions = read_positions("--at", at, topics.events)
-    cutoff = queries.parse_at(at if positions is None else None)
-    loaded = cli.aggregate(aggregate)
+    state_filter = queries.parse_at(at if positions is None else None)
+    loaded_aggregate = cli.aggregate(aggregate)
     key = id.encode(errors="surrogateescape")
     connection = cli.connection()
     ranges = queries.find_ranges(connection, topics, key, cli.settings.partitioner, positions)
     count = sum(key_range.end - key_range.start for key_range in ranges)
     with (
         cli.show_spinner(f"reading {count:,} events") if count > SPINNER_THRESHOLD else nullcontext(),
-        closing(decrypting_codec(connection, topics, loaded, id)) as codec,
+        closing(decrypting_codec(connection, topics, loaded_aggregate, id)) as codec,
     ):
         records = queries.read_records(connection, key, ranges, codec)
-        first = list(islice(records, 1))
-        if not first and positions is None:
+        first_records = list(islice(records, 1))
+        if not first_records and positions is None:
             raise CqrsError(
                 f"no {aggregate} has the id {id!r}: its version is 0",
                 "ids are case-sensitive; cqrs tail prints the events of all ids",
             )
-        aggregate_history = queries.fold_history(loaded, id, chain(first, records), cutoff)
+        aggregate_history = queries.fold_history(
+            loaded_aggregate, id, chain(first_records, records), state_filter
+        )
     if at is not None and at.isdigit() and aggregate_history.version < int(at):
         raise UsageError(
             f"{aggregate} {id} is at version {aggregate_history.version}, not {at}",

@@ -67,13 +67,11 @@ def sql(
     offsets_file = positions_file("--at", at)
     if offsets_file is not None:
         offsets_file.check_topics(cli.topics(name).events for name in cli.aggregate_names())
-    as_of = (
-        None
-        if at is None
-        else rfc3339(time_option("--at", at))
-        if offsets_file is None
-        else offsets_file.offsets_of
-    )
+    as_of: str | Callable[[str], dict[int, int]] | None = None
+    if offsets_file is not None:
+        as_of = offsets_file.offsets_of
+    elif at is not None:
+        as_of = rfc3339(time_option("--at", at))
     text = query if query is not None or sys.stdin.isatty() else sys.stdin.read()
     queries = [] if text is None else split_queries(text)
     if text is not None and not queries:
@@ -175,7 +173,7 @@ def _typed_queries(history: Path, words: list[str]) -> Iterator[str]:
 
 def completer(words: list[str]) -> Callable[[str, int], str | None]:
     """Return readline's completion function for the names of views and common SQL keywords."""
-    known = [
+    completions = [
         *words,
         "SELECT",
         "FROM",
@@ -188,8 +186,8 @@ def completer(words: list[str]) -> Callable[[str, int], str | None]:
         "SHOW VIEWS",
     ]
 
-    def complete(text: str, state: int) -> str | None:
-        matches = [word for word in known if word.lower().startswith(text.lower())]
-        return matches[state] if state < len(matches) else None
+    def complete(text: str, match_number: int) -> str | None:
+        matches = [word for word in completions if word.lower().startswith(text.lower())]
+        return matches[match_number] if match_number < len(matches) else None
 
     return complete

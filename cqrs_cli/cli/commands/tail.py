@@ -90,22 +90,25 @@ def tail(
     )
     partitioner = cli.settings.partitioner if is_single_partition else "none"
     codec = aggregate_codec(cli, aggregate) if kind == "events" else connection.payload_codec()
-    decoded = partial(tailing.decode_in_order, codec, topic)
+    decode_records = partial(tailing.decode_in_order, codec, topic)
     bounds = tailing.tail_bounds(connection, topic, origin, key, partitioner, partitions)
     if count is not None and start is None:
         limit = None
-        printed = _print(cli, decoded(tailing.last_records(connection, topic, bounds, matches, count)))
+        printed_count = _print_records(
+            cli, decode_records(tailing.last_records(connection, topic, bounds, matches, count))
+        )
     else:
         limit = count
         first_records = islice(tailing.merge_by_time(connection, topic, bounds, matches), count)
-        printed = _print(cli, decoded(first_records))
+        printed_count = _print_records(cli, decode_records(first_records))
     if follow:
         ends = {partition: end for partition, (_, end) in bounds.items()}
         for batch in tailing.follow_records(
             connection, topic, ends, matches, cli.print_note, _track_topic(connection, topic)
         ):
-            printed += _print(cli, decoded(batch if limit is None else batch[: limit - printed]))
-            if printed == limit:
+            new_records = batch if limit is None else batch[: limit - printed_count]
+            printed_count += _print_records(cli, decode_records(new_records))
+            if printed_count == limit:
                 return
 
 
@@ -131,25 +134,25 @@ def _warn_of_unknown_types(cli: Cli, aggregate: str, types: list[str]) -> None:
     except ConfigurationError:  # records can be printed without the aggregate's code
         return
     wire_types = [*aggregate_code.commands, *aggregate_code.decode_event]
-    known = {wire_type.removeprefix(f"{aggregate}.") for wire_type in wire_types} | {*RESERVED_COMMANDS}
+    known_types = {wire_type.removeprefix(f"{aggregate}.") for wire_type in wire_types} | {*RESERVED_COMMANDS}
     for name in types:
         short_name = name.removeprefix(f"{aggregate}.").partition(".")[0] if "cqrs." not in name else name
-        if short_name not in known:
-            matches_found = get_close_matches(short_name, known, 1)
-            suggestion = f"; did you mean {matches_found[0]}?" if matches_found else ""
+        if short_name not in known_types:
+            similar_names = get_close_matches(short_name, known_types, 1)
+            suggestion = f"; did you mean {similar_names[0]}?" if similar_names else ""
             cli.print_note(f"--type {name}: the code has no such command or event{suggestion}", "warning")
 
 
-def _print(cli: Cli, records: Iterable["PartitionRecord"]) -> int:
+def _print_records(cli: Cli, records: Iterable["PartitionRecord"]) -> int:
     """Print and flush the records; return their number."""
     from cqrs_cli.cli.render.record import record_document, record_line
 
-    printed = 0
+    printed_count = 0
     for partition, record in records:
         if cli.output == "json":
             cli.write_line(json_line(record_document(partition, record)))
         else:
             cli.write_line(record_line(partition, record).encode())
-        printed += 1
+        printed_count += 1
     cli.flush()
-    return printed
+    return printed_count

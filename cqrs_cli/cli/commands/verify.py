@@ -55,9 +55,7 @@ class VerifyOptions:
         if self.incremental is None:
             return
         if self.state:
-            raise UsageError(
-                "--state folds all events, --incremental reads the new ones only", "run one of them"
-            )
+            raise UsageError("--state folds all events, --incremental only new events", "run one of them")
         if len(aggregates) != 1:
             raise UsageError("a folder of --incremental is for one aggregate", "name it")
 
@@ -91,8 +89,8 @@ def verify(
     properties = spark.apply(cli)
     names = list(dict.fromkeys(aggregates or (() if processes else cli.selected_aggregates(None))))
     options.check_combination(names)
-    loaded = _load_processes(cli, processes or ())
-    errors = _verify_processes(cli, loaded)
+    loaded_processes = _load_processes(cli, processes or ())
+    errors = _verify_processes(cli, loaded_processes)
     if names and options.erased:
         errors += _verify_erased(cli, names, options)
     elif names:
@@ -143,9 +141,9 @@ def _verify_processes(cli: Cli, processes: "Mapping[str, LoadedProcess]") -> lis
     from cqrs_cli.following.processes.verify import verify_process
 
     errors: list[CqrsError] = []
-    for name, loaded in processes.items():
+    for name, loaded_process in processes.items():
         with cli.show_spinner("reading the positions") as show_text:
-            reactions = verify_process(cli.connection(), cli.settings, loaded, show_text)
+            reactions = verify_process(cli.connection(), cli.settings, loaded_process, show_text)
         cli.print_result(*process_verify_result(name, reactions))
         cli.flush()
         if reactions.count:

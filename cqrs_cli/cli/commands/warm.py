@@ -42,14 +42,14 @@ def warm_command(
     from cqrs_cli.system.java import find_java
 
     java = find_java()
-    selected = programs or ["spark", "kafka"]
-    if "kafka" not in selected or len(selected) > 1:
+    selected_programs = programs or ["spark", "kafka"]
+    if "kafka" not in selected_programs or len(selected_programs) > 1:
         require("spark", "cqrs warm spark")
-    if "spark" in selected:
+    if "spark" in selected_programs:
         _warm(cli, "Spark", partial(warm_spark, java), "Spark's JVM: half a minute")
-    if "executors" in selected:
+    if "executors" in selected_programs:
         _warm(cli, "an executor", partial(warm_executors, java), "executors")
-    if "kafka" in selected:
+    if "kafka" in selected_programs:
         _warm(cli, "the embedded Kafka", partial(warm_broker, java))
 
 

@@ -33,16 +33,16 @@ def snapshots(
 
     If the broker is unavailable, `report_error` gets the reason. `sleep` returns True to end the loop.
     """
-    previous: StatusSnapshot | None = None
+    previous_snapshot: StatusSnapshot | None = None
     while True:
         started_at = time.monotonic()
         try:
-            current = poll()
+            current_snapshot = poll()
         except UnavailableError as error:
             report_error(error.message)
         else:
-            previous = with_rates(previous, current)
-            yield previous
+            previous_snapshot = with_rates(previous_snapshot, current_snapshot)
+            yield previous_snapshot
         if sleep(max(0.0, started_at + interval - time.monotonic())):
             return
 

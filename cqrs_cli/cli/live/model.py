@@ -40,10 +40,10 @@ class Choices:
 
     def rows(self, statuses: Iterable[PartitionStatus], columns: Sequence[StatusColumn]) -> list[Row]:
         """Return the rows to show, in order: the largest value first, names in alphabetical order."""
-        ordered = sorted(statuses, key=lambda status: (status.subject, status.partition))
-        rows = [row(status, columns) for status in ordered]
+        sorted_statuses = sorted(statuses, key=lambda status: (status.subject, status.partition))
+        rows = [row(status, columns) for status in sorted_statuses]
         if self.is_grouped:
-            groups = groupby(zip(ordered, rows, strict=True), lambda pair: pair[0].subject)
+            groups = groupby(zip(sorted_statuses, rows, strict=True), lambda pair: pair[0].subject)
             rows = [total(name, [line for _, line in pairs], columns) for name, pairs in groups]
         sort_columns = [number for number, column in enumerate(columns) if column.name == self.sort]
         for number in sort_columns:  # at most one; empty if rows are sorted by name
@@ -63,9 +63,9 @@ class Reasons:
     def add_snapshot(self, snapshot: StatusSnapshot) -> None:
         """Add a snapshot, and remove snapshots that are older than a minute."""
         self._samples += [
-            (status.at, status.name, status.reasons) for status in snapshot.statuses if status.reasons
+            (status.polled_at, status.name, status.reasons) for status in snapshot.statuses if status.reasons
         ]
-        now = max((status.at for status in snapshot.statuses), default=0.0)
+        now = max((status.polled_at for status in snapshot.statuses), default=0.0)
         while self._samples and self._samples[0][0] < now - REASONS_PERIOD:
             self._samples.popleft()
 

@@ -25,10 +25,10 @@ def check_reloaded_code(root: Path, package: str) -> None:
 
     A reloaded run calls this after its imports, and then reports its start to the process with --reload.
     """
-    checked = os.environ.get(CHECKED_CODE)
-    if checked is None:
+    checked_digest = os.environ.get(CHECKED_CODE)
+    if checked_digest is None:
         return
-    if checked != sources_digest(read_sources(root, package)):
+    if checked_digest != sources_digest(read_sources(root, package)):
         raise CqrsError(
             "the code changed while the run started", "it was not checked, so no command is decided"
         )

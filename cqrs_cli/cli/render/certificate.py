@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 def certificate_result(
-    aggregate: str, result: "CertificateResult", target: Path | None, against: Path | None
+    aggregate: str, result: "CertificateResult", target: Path | None, earlier_file: Path | None
 ) -> Result:
     """Return the number of hashed records, and the changes.
 
-    `target`: the written certificate. `against`: the earlier certificate, with which the topics were compared.
+    `target`: the written certificate. `earlier_file`: the earlier certificate, with which the topics were compared.
     """
     document: dict[str, Any] = {"aggregate": aggregate, "records": result.records}
     document["seconds"] = round(result.seconds, 3)
@@ -25,10 +25,10 @@ def certificate_result(
     if target is not None:
         document["certificate"] = target
         lines.append(f"certificate written to {target}")
-    if against is not None:
+    if earlier_file is not None:
         changes = [change.document() for change in result.changes]
         document |= {
-            "against": against,
+            "against": earlier_file,
             "checked": result.checked,
             "deleted": result.deleted,
             "changes": changes,
@@ -38,5 +38,5 @@ def certificate_result(
             for topic, count in result.deleted.items()
         ]
         changes_text = counted(len(result.changes), "change") if result.changes else "no change"
-        lines.append(f"{changes_text} since {against}: {counted(result.checked, 'record')} unchanged")
+        lines.append(f"{changes_text} since {earlier_file}: {counted(result.checked, 'record')} unchanged")
     return Result(document, lines)

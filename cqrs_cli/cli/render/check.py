@@ -43,7 +43,9 @@ def highest_level(comparisons: "Sequence[ContractComparison]", logs: Mapping[str
     levels = {comparison.level for comparison in comparisons} | {
         "red" for log in logs.values() if log.unreadable
     }
-    return "red" if "red" in levels else "amber" if "amber" in levels else "green"
+    if "red" in levels:
+        return "red"
+    return "amber" if "amber" in levels else "green"
 
 
 def check_result(

@@ -10,39 +10,44 @@ if TYPE_CHECKING:
     from cqrs_cli.client.queries.dead_letters import FailedCommand
 
 
-def dead_letter_result(failed: "FailedCommand") -> Result:
+def dead_letter_result(failed_command: "FailedCommand") -> Result:
     """Return a dead letter, on one line."""
-    return Result(*_document_and_line(failed))
+    return Result(*_document_and_line(failed_command))
 
 
-def full_dead_letter_result(failed: "FailedCommand") -> Result:
+def full_dead_letter_result(failed_command: "FailedCommand") -> Result:
     """Return a dead letter with its record."""
     from cqrs_cli.cli.render.record import record_document
 
-    document, line = _document_and_line(failed)
+    document, line = _document_and_line(failed_command)
     headers = [
         f"  {name}: {(content or b'').decode(errors='replace')}"
-        for name, content in failed.record.headers or ()
+        for name, content in failed_command.record.headers or ()
     ]
-    value = (failed.record.value or b"").decode(errors="backslashreplace")
-    details = [printable(text) for text in (f"  command: {failed.command_position}", *headers, f"  {value}")]
-    return Result({**document, "record": record_document(failed.partition, failed.record)}, [line, *details])
+    value = (failed_command.record.value or b"").decode(errors="backslashreplace")
+    details = [
+        printable(text) for text in (f"  command: {failed_command.command_position}", *headers, f"  {value}")
+    ]
+    return Result(
+        {**document, "record": record_document(failed_command.partition, failed_command.record)},
+        [line, *details],
+    )
 
 
-def _document_and_line(failed: "FailedCommand") -> tuple[dict[str, Any], str]:
-    command = failed.command
+def _document_and_line(failed_command: "FailedCommand") -> tuple[dict[str, Any], str]:
+    command = failed_command.command
     document = {
-        "partition": failed.partition,
-        "offset": failed.offset,
-        "time": failed.time,
-        "reason": failed.reason,
-        "message": failed.message,
-        "command": failed.command_position,
-        "id": failed.id or None,
+        "partition": failed_command.partition,
+        "offset": failed_command.offset,
+        "time": failed_command.time,
+        "reason": failed_command.reason,
+        "message": failed_command.message,
+        "command": failed_command.command_position,
+        "id": failed_command.id or None,
         "aggregate_id": None if command is None else command.subject,
         "type": None if command is None else command.type,
     }
     command_text = "?" if command is None else f"{command.subject}  {command.type}  {command.id}"
-    position = format_position(failed.partition, failed.offset)
-    line = f"{failed.time}  {position}  {command_text}  {failed.reason}: {failed.message}"
+    position = format_position(failed_command.partition, failed_command.offset)
+    line = f"{failed_command.time}  {position}  {command_text}  {failed_command.reason}: {failed_command.message}"
     return document, printable(line)

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 def deferral_result(entry: "Deferral", redact: "Callable[[bytes], bytes]") -> Result:
     """Return a deferred command, on one line. `redact` replaces personal fields in the document's command."""
     due = rfc3339(entry.due)
-    state = (
-        "cancelled" if entry.cancelled else "released" if entry.resubmitted_offset is not None else "parked"
-    )
+    state = "parked" if entry.resubmitted_offset is None else "released"
+    if entry.cancelled:
+        state = "cancelled"
     document = {
         "id": entry.id,
         "aggregate_id": entry.subject,

@@ -23,16 +23,16 @@ def _verdict_text(verdict: "Verdict") -> str:
 
 
 OUTCOMES: "tuple[Column[tuple[int, StepOutcome]], ...]" = (
-    Column("number", lambda numbered: numbered[0], " "),
-    Column("says", lambda numbered: numbered[1].step.description, "sent"),
+    Column("number", lambda numbered_outcome: numbered_outcome[0], " "),
+    Column("says", lambda numbered_outcome: numbered_outcome[1].step.description, "sent"),
     Column(
         "outcome",
-        lambda numbered: numbered[1].verdict,
+        lambda numbered_outcome: numbered_outcome[1].verdict,
         "decided",
         _verdict_text,
         style=lambda verdict: COLOURS.get(verdict.status, ""),
     ),
-    Column("version", lambda numbered: numbered[1].verdict.version, "version"),
+    Column("version", lambda numbered_outcome: numbered_outcome[1].verdict.version, "version"),
 )
 
 ACCOUNTS: "tuple[Column[tuple[str, AggregateHistory]], ...]" = (

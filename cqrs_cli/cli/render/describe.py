@@ -90,9 +90,9 @@ def _sample(field: "FieldShape") -> str:
     """Return a field as a placeholder of its input: `amount=…`, or `lines[0][sku]=…` for a nested object."""
     if field.fields:
         return " ".join(
-            f"{field.name}{_nested_prefix(field)}[{one.name}]=…"
-            for one in field.fields
-            if one.default is None
+            f"{field.name}{_nested_prefix(field)}[{nested_field.name}]=…"
+            for nested_field in field.fields
+            if nested_field.default is None
         )
     return f"{field.name}=…"
 
@@ -113,7 +113,7 @@ def _indented(text: str) -> str:
     return "\n".join(f"  {line}".rstrip() for line in text.splitlines())
 
 
-def indented(document: Mapping[str, Any]) -> str:
+def indented_json(document: Mapping[str, Any]) -> str:
     """Return a document as indented JSON."""
     import msgspec
 

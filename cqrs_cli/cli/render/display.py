@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from cqrs_cli.runs.endpoint import Endpoint, SnapshotCollector
 
 
-class ProgressAt(Protocol):
-    """The progress of a job at a time."""
+class TimedProgress(Protocol):
+    """The progress of a job, with the time at which it was polled."""
 
     @property
-    def at(self) -> float: ...  # monotonic seconds
+    def polled_at(self) -> float: ...  # monotonic seconds
 
 
-class ReadProgress(ProgressAt, Protocol):
+class ReadProgress(TimedProgress, Protocol):
     """The progress of a job that reads records: the numbers of read and unread records."""
 
     @property
@@ -30,7 +30,7 @@ class ReadProgress(ProgressAt, Protocol):
     def lag(self) -> int: ...
 
 
-_Progress = TypeVar("_Progress", bound=ProgressAt)
+_Progress = TypeVar("_Progress", bound=TimedProgress)
 _RecordsProgress = TypeVar("_RecordsProgress", bound=ReadProgress)
 
 
@@ -80,14 +80,14 @@ class JobDisplay(Generic[_Progress]):
 
     def show(self, progress: _Progress) -> None:
         """Show the current progress."""
-        previous, self.last = self.last, progress
+        previous_progress, self.last = self.last, progress
         if self._endpoint is not None:
             self._endpoint.update(progress)
-        if previous is not None and progress.at > previous.at:
+        if previous_progress is not None and progress.polled_at > previous_progress.polled_at:
             self.rate = smoothed(
                 self.rate,
-                (self.processed_count(progress) - self.processed_count(previous))
-                / (progress.at - previous.at),
+                (self.processed_count(progress) - self.processed_count(previous_progress))
+                / (progress.polled_at - previous_progress.polled_at),
             )
         self.print_once(progress)
         facts = self.facts(progress)
@@ -96,10 +96,10 @@ class JobDisplay(Generic[_Progress]):
         elif (
             self.has_content(progress)
             and facts != self._last_facts
-            and progress.at - self._last_line_at >= self.interval
+            and progress.polled_at - self._last_line_at >= self.interval
         ):
             self.print_line(progress)
-            self._last_facts, self._last_line_at = facts, progress.at
+            self._last_facts, self._last_line_at = facts, progress.polled_at
 
     def print_line(self, progress: _Progress) -> None:
         """Write a plain line."""
@@ -137,7 +137,7 @@ class RecordsDisplay(JobDisplay[_RecordsProgress]):
     def has_content(self, progress: _RecordsProgress) -> bool:
         """Always True, but the first progress, which has no rate yet, counts as shown."""
         if self._last_facts is None:
-            self._last_facts, self._last_line_at = self.facts(progress), progress.at
+            self._last_facts, self._last_line_at = self.facts(progress), progress.polled_at
         return True
 
 

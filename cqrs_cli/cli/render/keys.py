@@ -9,7 +9,7 @@ from cqrs_cli.column import Column, row_document
 
 if TYPE_CHECKING:
     from cqrs_cli.keys.address import KeyRingAddress
-    from cqrs_cli.keys.kek_usage import MasterUse
+    from cqrs_cli.keys.kek_usage import KekUsage
 
 _NEXT_STEPS = {
     "made": [
@@ -68,7 +68,7 @@ _COLUMNS: Sequence[Column[_Row]] = (
 )
 
 
-def key_usage_result(keyring: Sequence[str], usage: "Mapping[str, Mapping[str, MasterUse]]") -> Result:
+def key_usage_result(keyring: Sequence[str], usage: "Mapping[str, Mapping[str, KekUsage]]") -> Result:
     """Return the use of each KEK by each aggregate, then the unused KEKs. `keyring`: key ids, the current id first."""
     rows = [
         _Row(aggregate, name, *(keks.get(name) or (0, 0)), _state(keyring, name))

@@ -50,11 +50,11 @@ class RunDisplay(JobDisplay["Snapshot"]):
 
     def print_once(self, snapshot: "Snapshot") -> None:
         """Print once that a displayed rebuild has ended, and once that the process managers are subscribed."""
-        rebuild, largest = snapshot.rebuild_progress(), self._largest_rebuild
-        if rebuild is None and largest is not None:
+        rebuild, largest_rebuild = snapshot.rebuild_progress(), self._largest_rebuild
+        if rebuild is None and largest_rebuild is not None:
             self._largest_rebuild = None
-            self.cli.print_note(f"rebuilt {_rebuild_text(largest)}")
-        elif rebuild is not None and (largest is None or rebuild.events > largest.events):
+            self.cli.print_note(f"rebuilt {_rebuild_text(largest_rebuild)}")
+        elif rebuild is not None and (largest_rebuild is None or rebuild.events > largest_rebuild.events):
             self._largest_rebuild = rebuild
         if snapshot.processes is not None and snapshot.processes.is_listening and not self._is_listening:
             self._is_listening = True
@@ -70,9 +70,8 @@ class RunDisplay(JobDisplay["Snapshot"]):
 
     def facts(self, snapshot: "Snapshot") -> tuple[object, ...]:
         """Return all facts except the speed."""
-        waiting = (
-            snapshot.waiting_partitions() if self.cli.streaming else None
-        )  # a plain line does not contain it
+        # A plain line does not contain the waiting partitions
+        waiting_partitions = snapshot.waiting_partitions() if self.cli.streaming else None
         process_progress = (
             None if snapshot.processes is None else (snapshot.processes.position, snapshot.processes.lag)
         )
@@ -80,7 +79,7 @@ class RunDisplay(JobDisplay["Snapshot"]):
             snapshot.total("commands"),
             snapshot.lag,
             snapshot.rebuild_progress(),
-            waiting,
+            waiting_partitions,
             process_progress,
         )
 

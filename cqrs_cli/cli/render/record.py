@@ -40,10 +40,9 @@ def record_document(partition: int, record: Record) -> dict[str, Any]:
 def _message(value: bytes | None) -> tuple[Any, str]:
     """Return a record's value for the document, and its encoding: empty for JSON, else "text" or "base64"."""
     if value is not None and value.strip() and _is_json(value):
-        # JSON Lines: a document of several lines becomes one line
-        return msgspec.Raw(
-            msgspec.json.format(value, indent=-1) if b"\n" in value or b"\r" in value else value
-        ), ""
+        if b"\n" in value or b"\r" in value:  # JSON Lines: a document of several lines becomes one line
+            value = msgspec.json.format(value, indent=-1)
+        return msgspec.Raw(value), ""
     return _text(value)
 
 
@@ -103,10 +102,10 @@ def _summary(record: Record) -> str:
 
 def _json_object(value: bytes | None) -> dict[str, Any] | None:
     try:
-        decoded = msgspec.json.decode(value or b"")
+        document = msgspec.json.decode(value or b"")
     except (ValueError, RecursionError):
         return None
-    return decoded if isinstance(decoded, dict) else None
+    return document if isinstance(document, dict) else None
 
 
 def _readable_text(content: bytes | None) -> str:

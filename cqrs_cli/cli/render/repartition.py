@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from cqrs_cli.deciding.repartition import PlannedRepartitioning
-    from cqrs_cli.scans.repartitioning import GrowthWork, MovingKeys
+    from cqrs_cli.scans.repartitioning import MovingKeys, RepartitioningWork
 
 
 def _number_list(numbers: tuple[int, ...]) -> str:
@@ -25,7 +25,9 @@ MOVING_COLUMNS: "tuple[Column[MovingKeys], ...]" = (
 )
 
 
-def repartition_preview(aggregate: str, planned: "PlannedRepartitioning", work: "GrowthWork") -> Result:
+def repartition_preview(
+    aggregate: str, planned: "PlannedRepartitioning", work: "RepartitioningWork"
+) -> Result:
     """Return the preview of a repartitioning."""
     document = {
         **_document(aggregate, planned, dry_run=True),
@@ -50,10 +52,10 @@ def repartition_preview(aggregate: str, planned: "PlannedRepartitioning", work: 
 
 def repartition_result(aggregate: str, planned: "PlannedRepartitioning") -> Result:
     """Return the result after partitions were added to the topics: the next run does the remaining steps."""
-    pending = planned.key_space.unfinished_partitions(planned.after)
-    document = {**_document(aggregate, planned, dry_run=False), "left": pending}
+    unfinished_partitions = planned.key_space.unfinished_partitions(planned.after)
+    document = {**_document(aggregate, planned, dry_run=False), "left": unfinished_partitions}
     prefix = f"{_counts_text(aggregate, planned)}: "
-    if not pending:
+    if not unfinished_partitions:
         return Result(document, f"{prefix}nothing is left to do")
     return Result(document, f"{prefix}added to the topics; the next run splits the partitions: cqrs run")
 

@@ -26,9 +26,9 @@ IDS_IN_TEXT = 3
 _START_HINT = "unless a run is starting, start one"
 
 
-def sent_result(sent: SentCommand) -> Result:
+def sent_result(sent_command: SentCommand) -> Result:
     """Return the result for one sent command."""
-    command, partition, offset = sent
+    command, partition, offset = sent_command
     document = {
         "id": command.id,
         "aggregate": command.aggregate,
@@ -41,10 +41,15 @@ def sent_result(sent: SentCommand) -> Result:
     return Result(document, f"sent {command.type} to {command.subject} {location}")
 
 
-def bulk_sent_result(sent: SentCommands, **more: int) -> Result:
+def bulk_sent_result(sent_commands: SentCommands, **more: int) -> Result:
     """Return the result for many sent commands."""
-    document = {"sent": sent.total, "seconds": sent.seconds, "aggregates": sent.aggregates, **more}
-    return Result(document, f"sent {counted(sent.total, 'command')} in {sent.seconds} s")
+    document = {
+        "sent": sent_commands.total,
+        "seconds": sent_commands.seconds,
+        "aggregates": sent_commands.aggregates,
+        **more,
+    }
+    return Result(document, f"sent {counted(sent_commands.total, 'command')} in {sent_commands.seconds} s")
 
 
 class OutcomePrinter:
@@ -113,16 +118,16 @@ class OutcomePrinter:
 
     def raise_for_outcomes(self) -> None:
         """Raise `RefusedError` if a command was rejected or failed, else `NoOutcomeError` if an outcome is missing."""
-        missing = self.waiter.outstanding
+        missing_ids = self.waiter.outstanding
         total = self._total()
         if self.failures:
             raise self.with_outstanding(rejection_error(self.failures, total))
-        if missing:
+        if missing_ids:
             start_hint = (
                 f"{_START_HINT}: cqrs run" if self.ownerless_aggregates else "check that cqrs run is active"
             )
-            hint = f"it may still be decided: {start_hint}; {self._resend_hint(missing)}"
-            raise NoOutcomeError(self._missing_text(missing), hint, _ids_document(missing))
+            hint = f"it may still be decided: {start_hint}; {self._resend_hint(missing_ids)}"
+            raise NoOutcomeError(self._missing_text(missing_ids), hint, _ids_document(missing_ids))
         if total > 1:
             self.cli.print_note(
                 ", ".join(f"{count:,} {status}" for status, count in self.counts.most_common())
@@ -130,22 +135,26 @@ class OutcomePrinter:
 
     def with_outstanding(self, error: CqrsError) -> CqrsError:
         """Return the error, extended by the ids of the commands without an outcome."""
-        missing = self.waiter.outstanding
-        if not missing:
+        missing_ids = self.waiter.outstanding
+        if not missing_ids:
             return error
-        message = f"{error.message}; {self._missing_text(missing)}"
-        return _with_ids(type(error)(message, error.hint, error.more), self._resend_hint(missing), missing)
+        message = f"{error.message}; {self._missing_text(missing_ids)}"
+        return _with_ids(
+            type(error)(message, error.hint, error.more), self._resend_hint(missing_ids), missing_ids
+        )
 
     def _total(self) -> int:
         return self.counts.total() + len(self.waiter.outstanding)
 
-    def _missing_text(self, missing: Sequence[str]) -> str:
-        return f"no outcome within {self.timeout:g} s for {len(missing):,} of {counted(self._total(), 'command')}"
+    def _missing_text(self, missing_ids: Sequence[str]) -> str:
+        return f"no outcome within {self.timeout:g} s for {len(missing_ids):,} of {counted(self._total(), 'command')}"
 
     def _resend_hint(self, ids: Sequence[str]) -> str:
         ids_text = ", ".join(f"{self.flag}{id}" for id in ids[:IDS_IN_TEXT])
-        more = f" and {len(ids) - IDS_IN_TEXT:,} more (-o json lists all)" if len(ids) > IDS_IN_TEXT else ""
-        return f"sending again with the same id{'s' * (len(ids) > 1)} is safe: {ids_text}{more}"
+        more_text = (
+            f" and {len(ids) - IDS_IN_TEXT:,} more (-o json lists all)" if len(ids) > IDS_IN_TEXT else ""
+        )
+        return f"sending again with the same id{'s' * (len(ids) > 1)} is safe: {ids_text}{more_text}"
 
 
 def _with_ids(error: CqrsError, hint: str, ids: Sequence[str]) -> CqrsError:
@@ -162,12 +171,14 @@ def rejection_error(failures: Sequence[OutcomeEnvelope], total: int) -> RefusedE
 
     The hint is the advice for a single command, or the id of the first failed command.
     """
-    first = failures[0]
-    more = {"refused": len(failures), "first": first.causationid}
+    first_failure = failures[0]
+    details = {"refused": len(failures), "first": first_failure.causationid}
     if total == 1:
-        return RefusedError("refused", _advice(first), more)
-    first_text = f"the first: id {first.causationid}" if first.causationid else "the first has no id"
-    return RefusedError(f"{len(failures):,} of {counted(total, 'command')} refused", first_text, more)
+        return RefusedError("the command was not accepted", _advice(first_failure), details)
+    first_text = (
+        f"the first: id {first_failure.causationid}" if first_failure.causationid else "the first has no id"
+    )
+    return RefusedError(f"{len(failures):,} of {counted(total, 'command')} not accepted", first_text, details)
 
 
 def _advice(outcome: OutcomeEnvelope) -> str:

@@ -94,13 +94,15 @@ def _lines(aggregate: str, summary: "VerifySummary") -> list[str]:
     if given_up := summary.total("given_up"):
         lines.append(f"given up unread, their bytes are not kept: {counted(given_up, 'command')}")
     if summary.compared:
-        complete = [
+        complete_comparisons = [
             comparison
             for comparison in summary.compared.values()
             if not (comparison.skipped or comparison.behind)
         ]
-        aggregates = counted(sum(comparison.aggregates for comparison in complete), "aggregate")
-        lines.append(f"{len(complete)} of {counted(len(summary.compared), 'shard')} compared: {aggregates}")
+        aggregates = counted(sum(comparison.aggregates for comparison in complete_comparisons), "aggregate")
+        lines.append(
+            f"{len(complete_comparisons)} of {counted(len(summary.compared), 'shard')} compared: {aggregates}"
+        )
     for partition, comparison in summary.compared.items():
         if comparison.behind is not None:
             offset, end = comparison.behind

@@ -54,9 +54,9 @@ def failed_commands(
         command_headers = [
             header for header in record.headers or [] if not header[0].startswith(_HEADER_PREFIX)
         ]
-        original = Record(record.offset, record.timestamp, record.key, record.value, command_headers)
+        command_record = Record(record.offset, record.timestamp, record.key, record.value, command_headers)
         try:
-            command = read_command(original)
+            command = read_command(command_record)
         except CheckFailed:
             command = None
         letter = FailedCommand(
@@ -66,7 +66,7 @@ def failed_commands(
             header_texts.get("cqrs.reason", ""),
             header_texts.get("cqrs.message", ""),
             format_position(header_texts.get("cqrs.partition", ""), header_texts.get("cqrs.offset", "")),
-            original,
+            command_record,
             command,
         )
         if is_selected(letter):
@@ -81,23 +81,22 @@ def open_letters(
     Reads the outcomes from the time of the oldest letter on, and keeps the commands' ids in memory. The filter also
     accepts letters whose command cannot be read.
     """
-    last: dict[
-        tuple[str, str], tuple[int, int]
-    ] = {}  # (subject, id) → (partition, offset) of the last letter
-    times: dict[tuple[int, int], int] = {}  # position of an open letter → its time in ms
-    oldest: dict[int, int] = {}  # partition → time of its oldest letter in ms
+    # (subject, command id) → (partition, offset) of the last letter
+    last_positions: dict[tuple[str, str], tuple[int, int]] = {}
+    open_times: dict[tuple[int, int], int] = {}  # (partition, offset) of an open letter → its time in ms
+    oldest_times: dict[int, int] = {}  # partition → time of its oldest letter in ms
     for letter in letters:
         if letter.command is not None:
             position = letter.partition, letter.offset
-            times.pop(last.get((letter.command.subject, letter.id), position), None)
-            last[letter.command.subject, letter.id] = position
-            times[position] = letter.record.timestamp
-            oldest[letter.partition] = min(
-                letter.record.timestamp, oldest.get(letter.partition, letter.record.timestamp)
+            open_times.pop(last_positions.get((letter.command.subject, letter.id), position), None)
+            last_positions[letter.command.subject, letter.id] = position
+            open_times[position] = letter.record.timestamp
+            oldest_times[letter.partition] = min(
+                letter.record.timestamp, oldest_times.get(letter.partition, letter.record.timestamp)
             )
-    for partition, moment in oldest.items():
+    for partition, oldest_time in oldest_times.items():
         log = PartitionLog(connection, topics, partition)
-        start = log.offset_at("outcomes", moment)
+        start = log.offset_at("outcomes", oldest_time)
         if start is None:
             continue
         for records in log.read("outcomes", start, log.bounds("outcomes")[1]):
@@ -107,10 +106,12 @@ def open_letters(
                 except ValueError:  # a foreign record, which `verify` reports
                     continue
                 if outcome.data.status in REMEMBERED or outcome.data.original is not UNSET:
-                    decided = last.get((outcome.subject or "", outcome.causationid or ""))
-                    if decided is not None and record.timestamp > times.get(decided, record.timestamp):
-                        del times[decided]
-    return lambda letter: letter.command is None or (letter.partition, letter.offset) in times
+                    last_position = last_positions.get((outcome.subject or "", outcome.causationid or ""))
+                    if last_position is not None and record.timestamp > open_times.get(
+                        last_position, record.timestamp
+                    ):
+                        del open_times[last_position]
+    return lambda letter: letter.command is None or (letter.partition, letter.offset) in open_times
 
 
 def oldest_letters(
@@ -125,15 +126,19 @@ def oldest_letters(
             complete_partitions.add(letter.partition)
 
 
-def retry_command(aggregate: str, failed: FailedCommand) -> ReadyCommand | None:
+def retry_command(aggregate: str, failed_command: FailedCommand) -> ReadyCommand | None:
     """Return the command with its id, to send it again; None for a malformed command, which would fail again."""
-    if failed.command is None:
+    if failed_command.command is None:
         return None
     try:
-        members = read_members(structured_document(failed.record, failed.command))
+        members = read_members(structured_document(failed_command.record, failed_command.command))
     except CheckFailed:
         return None
     attributes = {name: value for name, value in members.items() if name not in _FIRST_ATTEMPT_ONLY}
     return ReadyCommand(
-        failed.command.id, aggregate, failed.command.subject, failed.command.type, encode_json(attributes)
+        failed_command.command.id,
+        aggregate,
+        failed_command.command.subject,
+        failed_command.command.type,
+        encode_json(attributes),
     )

@@ -24,27 +24,27 @@ def deferred_commands(
     """Return the selected deferred commands, sorted by due time. A command that has moved to another partition has
     entries in two partitions, but is returned once.
     """
-    selected: list[Deferral] = []
+    selected_deferrals: list[Deferral] = []
     count = readers.partition_count(connection, topics.deferred)
     key_space = requested_key_space(connection, topics, partitioner, count)
     for partition in range(count):
         log = PartitionLog(connection, topics, partition)
-        selected += [
+        selected_deferrals += [
             entry
             for entry in deferred_entries(log, is_selected)
             if key_space.holds_deferred(partition, entry.subject.encode())
         ]
-    return sorted(selected, key=lambda entry: (entry.due, entry.subject, entry.id))
+    return sorted(selected_deferrals, key=lambda entry: (entry.due, entry.subject, entry.id))
 
 
 def deferred_entries(log: PartitionLog, is_selected: Callable[[Deferral], bool]) -> list[Deferral]:
     """Return the deferred commands of a partition for which `is_selected` is True."""
-    latest: dict[bytes | None, Deferral] = {}
+    latest_by_key: dict[bytes | None, Deferral] = {}
     for key, entry in _changes(log):
-        latest.pop(key, None)
+        latest_by_key.pop(key, None)
         if entry is not None and is_selected(entry):
-            latest[key] = entry
-    return [*latest.values()]
+            latest_by_key[key] = entry
+    return [*latest_by_key.values()]
 
 
 def has_due(log: PartitionLog, moment: int) -> bool:

@@ -17,9 +17,8 @@ class CommandNode:
     outcome: LinkedMessage | None = None
     dead_letter: LinkedMessage | None = None
     events: list["EventNode"] = field(default_factory=list)
-    commands: list["CommandNode"] = field(
-        default_factory=list
-    )  # the commands whose causation id is this command
+    #: The commands whose causation id is the id of this command.
+    commands: list["CommandNode"] = field(default_factory=list)
 
     @property
     def messages(self) -> list[LinkedMessage]:
@@ -55,13 +54,13 @@ class Lineage(NamedTuple):
 def lineage(messages: Iterable[LinkedMessage]) -> Lineage:
     """Return the messages as trees: each command with its results, and the commands that the results caused."""
     nodes: dict[CommandPosition, CommandNode] = {}
-    anonymous: list[LinkedMessage] = []
+    anonymous_messages: list[LinkedMessage] = []
     for message in messages:
         if message.is_anonymous:
-            anonymous.append(message)
+            anonymous_messages.append(message)
         else:
             _add_message(nodes.setdefault(message.caused_by, CommandNode(message.caused_by)), message)
-    for message in anonymous:
+    for message in anonymous_messages:
         if message.caused_by in nodes:
             _add_message(nodes[message.caused_by], message)
     sorted_nodes = sorted(nodes.values(), key=lambda node: node.time)
@@ -103,8 +102,8 @@ def _choose_cause(
     descendant of the command.
     """
     candidates = _from_same_topic(candidates, "" if node.command is None else node.command.id)
-    earlier = [cause for cause in candidates if cause.node.time <= node.time]
-    for cause in [*reversed(earlier), *candidates]:
+    earlier_causes = [cause for cause in candidates if cause.node.time <= node.time]
+    for cause in [*reversed(earlier_causes), *candidates]:
         ancestor: CommandNode | None = cause.node
         while ancestor is not None and ancestor is not node:
             ancestor = parents.get(ancestor.position)

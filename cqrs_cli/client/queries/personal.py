@@ -61,7 +61,7 @@ def personal_records(
     return counts
 
 
-def present_key(
+def current_key_id(
     connection: Connection, topics: Topics, aggregate_id: str, partitioner: Partitioner
 ) -> str | None:
     """Return the id of the aggregate's data key; None if it has no key. Needs no keyring."""
@@ -72,8 +72,8 @@ def present_key(
         for partition in {log_range.partition % count for log_range in ranges}:
             keys = PartitionKeys(log, partition, None, aggregate_id)
             keys.read_to_end()
-            if (wrapped := keys.wrapped(aggregate_id)) is not None:
-                return wrapped.kid
+            if (wrapped_key := keys.wrapped(aggregate_id)) is not None:
+                return wrapped_key.kid
     return None
 
 

@@ -126,14 +126,14 @@ class Simulation:
         self,
         partition: int,
         states: Mapping[str, VersionedState],
-        decided: Mapping[tuple[str, str], DedupEntry],
+        dedup_entries: Mapping[tuple[str, str], DedupEntry],
         deferred: Collection[Deferral],
     ) -> BatchContext:
         rules = self._settings.rules(self.topics, partition, self._codec.payload_threshold)
         table = DeferralTable(deferred)
         return rules.batch_context(
             states.get,
-            lambda subject, id: decided.get((subject, id)),
+            lambda subject, id: dedup_entries.get((subject, id)),
             _now,
             _now(),
             rules.deferrals(lambda: table, bool(deferred)),
@@ -154,14 +154,14 @@ def current_states(
     log: PartitionLog,
     aggregate: Aggregate,
     keys: Collection[bytes],
-    earlier: Mapping[str, VersionedState] | None,
+    earlier_states: Mapping[str, VersionedState] | None,
 ) -> dict[str, VersionedState]:
-    """Fold the partition's committed events of these keys, and return the states by aggregate id. `earlier` holds the
-    states from the earlier segments.
+    """Fold the partition's committed events of these keys, and return the states by aggregate id. `earlier_states`
+    holds the states from the earlier segments.
 
     Raises `ContradictionError` with the position of an invalid event.
     """
-    states = dict(earlier or {})
+    states = dict(earlier_states or {})
     bounds = complete_bounds(log.connection, log.topics, [log.partition])[log.partition]
     batches = log.read("events", *bounds)
     own_records = ([record for record in records if record.key in keys] for records in batches)
@@ -179,14 +179,14 @@ def recent_decisions(
     log: PartitionLog, keys: Collection[bytes], since: int
 ) -> dict[tuple[str, str], DedupEntry]:
     """Return the decisions after `since` (ms) that an owner remembers, by subject and command id."""
-    decided: dict[tuple[str, str], DedupEntry] = {}
+    decisions: dict[tuple[str, str], DedupEntry] = {}
     _, end = log.bounds("outcomes")
     start = log.offset_at("outcomes", since)
     for records in () if start is None else log.read("outcomes", start, end):
         for record in records:
             if record.key in keys:
-                restore_dedup_entry(decided, read_outcome(record.value), record.timestamp)
-    return decided
+                restore_dedup_entry(decisions, read_outcome(record.value), record.timestamp)
+    return decisions
 
 
 def _deferred_of_keys(log: PartitionLog, keys: Collection[bytes]) -> list[Deferral]:

@@ -58,31 +58,40 @@ def trace_messages(
         raise next(iter(missing.values()))
     ranges = _log_ranges(connection, topics, partition_counts, since, codecs or {})
     ids, record_count, of_aggregate = {searched_id}, 0, False
-    found: dict[tuple[str, str, int, int], LinkedMessage] = {}  # by kind, aggregate, partition and offset
+    # (kind, aggregate, partition, offset) → message
+    messages_by_position: dict[tuple[str, str, int, int], LinkedMessage] = {}
     for pass_number in range(MAX_PASSES):
         progress(f"reading {sum(end - start for *_, start, end in ranges):,} records")
         messages, count = _read(ranges, ids, searched_id if pass_number == 0 else None)
         record_count += count
         for message in messages:
-            found[message.kind, message.aggregate, message.partition, message.record.offset] = message
-        correlations = {message.correlation for message in found.values() if message.concerns(ids)} - {""}
+            messages_by_position[
+                message.kind, message.aggregate, message.partition, message.record.offset
+            ] = message
+        correlations = {
+            message.correlation for message in messages_by_position.values() if message.concerns(ids)
+        } - {""}
         if not correlations and pass_number == 0:
             of_aggregate, ids = True, set()
             correlations = {
-                message.correlation for message in found.values() if message.subject == searched_id
+                message.correlation
+                for message in messages_by_position.values()
+                if message.subject == searched_id
             } - {""}
             if len(correlations) > MAX_CORRELATIONS:
-                own = [message for message in found.values() if message.subject == searched_id]
+                aggregate_messages = [
+                    message for message in messages_by_position.values() if message.subject == searched_id
+                ]
                 return TraceResult(
-                    own, list(partition_counts), missing, record_count, True, len(correlations)
+                    aggregate_messages, list(partition_counts), missing, record_count, True, len(correlations)
                 )
         if correlations <= ids:
             break
         ids |= correlations
-    positions = {message.caused_by for message in found.values() if message.concerns(ids)}
+    positions = {message.caused_by for message in messages_by_position.values() if message.concerns(ids)}
     messages = [
         message
-        for message in found.values()
+        for message in messages_by_position.values()
         if message.concerns(ids) or (message.is_anonymous and message.caused_by in positions)
     ]
     return TraceResult(messages, list(partition_counts), missing, record_count, of_aggregate)
@@ -127,12 +136,10 @@ def _log_ranges(
         return ranges
 
     with ThreadPoolExecutor(MAX_READERS) as pool:
-        kinds = [
-            kind for kind in KINDS if kind != "deferred"
-        ]  # records of the deferred topic repeat commands
-        results = pool.map(
-            lambda topic: topic_ranges(*topic), [(name, kind) for name in partition_counts for kind in kinds]
-        )
+        # The records of the deferred topic repeat commands.
+        kinds = [kind for kind in KINDS if kind != "deferred"]
+        names_and_kinds = [(name, kind) for name in partition_counts for kind in kinds]
+        results = pool.map(lambda name_and_kind: topic_ranges(*name_and_kind), names_and_kinds)
         return [log_range for ranges in results for log_range in ranges]
 
 
@@ -144,13 +151,13 @@ def _read(
     """Return the messages that may be about `ids` or the aggregate id `subject`, and the number of records read."""
     id_set = set(ids)
     read = message_reader(id_set)
-    stopped = Event()
+    stop_event = Event()
 
     def read_range(log_range: _LogRange) -> tuple[list[LinkedMessage], int]:
         log, kind, start, end = log_range
-        found, count = [], 0
+        messages, count = [], 0
         for records in log.read(kind, start, end):
-            if stopped.is_set():
+            if stop_event.is_set():
                 break
             count += len(records)
             for record in records:
@@ -161,13 +168,13 @@ def _read(
                     decoded = log.codec.decode_if_available(log.topics.name(kind), log.partition, record)
                     if decoded is not record:
                         message = read(kind, log.topics.aggregate, log.partition, decoded) or message
-                    found.append(message)
-        return found, count
+                    messages.append(message)
+        return messages, count
 
     with ThreadPoolExecutor(MAX_READERS) as pool:
         try:
             results = list(pool.map(read_range, ranges))
         finally:
-            stopped.set()  # an error or Ctrl-C stops the other threads, too
+            stop_event.set()  # an error or Ctrl-C stops the other threads, too
             pool.shutdown(cancel_futures=True)
-    return [message for found, _ in results for message in found], sum(count for _, count in results)
+    return [message for messages, _ in results for message in messages], sum(count for _, count in results)

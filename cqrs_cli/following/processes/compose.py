@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from cqrs_cli.client.envelope import IN_PYTHON, Attributes, valid_propagated, write_command
+from cqrs_cli.client.envelope import IN_PYTHON, Attributes, valid_propagated_attributes, write_command
 from cqrs_cli.codec.record_codec import AS_STORED, RecordCodec
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, Event
@@ -116,7 +116,7 @@ class Composer:
             causation=recorded.id,
             expiry=None if send.expires is None else _to_milliseconds(time, send.expires),
             not_before=None if send.not_before is None else _to_milliseconds(time, send.not_before),
-            **valid_propagated(recorded),
+            **valid_propagated_attributes(recorded),
         )
         subject, source = send.aggregate_id, self._source
         try:

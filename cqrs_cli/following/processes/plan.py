@@ -145,7 +145,7 @@ class ProcessResult(OwnerExit[Subscription]):
 class ProcessProgress:
     """The positions of a run's process managers, and the ends of the logs at the last poll."""
 
-    at: float  # monotonic clock in seconds, at the last poll
+    polled_at: float  # time of the last poll, monotonic seconds
     positions: Mapping[Subscription, int]
     ends: Mapping[Subscription, int]
     claimed: frozenset[Subscription] = frozenset()  # subscriptions that this run has claimed

@@ -60,7 +60,7 @@ class ProjectorResult:
 class ProjectionProgress:
     """The positions of a projection, and the ends of the logs at the last poll."""
 
-    at: float  # monotonic clock in seconds, at the last poll
+    polled_at: float  # time of the last poll, monotonic seconds
     positions: Mapping[EventPartition, int]
     ends: Mapping[EventPartition, int]
     events: int = 0  # projected events, known at the end

@@ -13,18 +13,20 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 
-def without_archives(path: list[str]) -> list[str]:
-    """Return the path without Spark's archives, if the PySpark that they belong to is installed on the path."""
+def remove_archives(path: list[str]) -> list[str]:
+    """Return the import path without Spark's archives, if the PySpark in these archives is also installed on
+    the path.
+    """
     spec = PathFinder.find_spec("pyspark", [folder for folder in path if not folder.endswith(".zip")])
     if spec is None or spec.origin is None:
         return path
-    home = Path(spec.origin).parent.resolve()
-    return [folder for folder in path if home not in Path(folder).resolve().parents]
+    pyspark_folder = Path(spec.origin).parent.resolve()
+    return [folder for folder in path if pyspark_folder not in Path(folder).resolve().parents]
 
 
 def fork_workers() -> None:
     """Load the modules, then fork workers for as long as Spark needs them."""
-    sys.path[:] = without_archives(sys.path)
+    sys.path[:] = remove_archives(sys.path)
     sys.path_importer_cache.clear()
     import pyspark.worker  # noqa: F401  # for the workers
     from pyspark.daemon import manager

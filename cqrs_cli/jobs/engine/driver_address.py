@@ -14,10 +14,8 @@ def driver_address(context: "SparkContext") -> str:
     """Return the driver's address for progress reports: `10.0.0.5:9999`, or the host alone if no port is fixed. The
     host is loopback if the workers are on this machine. Raises `UsageError` for an invalid port.
     """
-    host, port = (
-        session_property(context, "spark.driver.host") or "127.0.0.1",
-        session_property(context, REPORTS_PORT),
-    )
+    host = session_property(context, "spark.driver.host") or "127.0.0.1"
+    port = session_property(context, REPORTS_PORT)
     if port is not None and not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
-        raise UsageError(f"--conf {REPORTS_PORT}={port}: that is not a port", "from 1 to 65535")
+        raise UsageError(f"--conf {REPORTS_PORT}={port}: that is not a port", "use a port from 1 to 65535")
     return f"{host}:{port}" if port else host

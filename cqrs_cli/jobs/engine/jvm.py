@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from cqrs_cli.errors import ConfigurationError, CqrsError
 from cqrs_cli.jobs.engine.spark_archive import DRIVER_OPTIONS
 from cqrs_cli.system import java
-from cqrs_cli.system.class_archive import AT_EXIT, WRITE_TIMEOUT
+from cqrs_cli.system.class_archive import AT_EXIT_OPTION, WRITE_TIMEOUT
 
 if TYPE_CHECKING:
     from py4j.clientserver import ClientServer
@@ -33,7 +33,7 @@ _ERROR_LINE = re.compile(
 )
 
 #: The start of a line in which a JVM names a variable with its options.
-_PICKED_UP = "Picked up "
+_OPTIONS_LINE_PREFIX = "Picked up "
 
 #: Variables for another Spark on this machine, and variables of Python that change or stop its modules. Spark's own
 #: settings come from --conf.
@@ -69,7 +69,7 @@ def running_jvm(
     The output of the JVM and of its workers goes to the descriptor `output` of the file `log`. Raises
     `ConfigurationError` for arguments that the JVM does not accept, `CqrsError` if the start fails for another reason.
     """
-    timeout = WRITE_TIMEOUT if AT_EXIT in conf.get(DRIVER_OPTIONS, "") else EXIT_TIMEOUT
+    timeout = WRITE_TIMEOUT if AT_EXIT_OPTION in conf.get(DRIVER_OPTIONS, "") else EXIT_TIMEOUT
     with _environment(loopback, java_path):
         gateway = _launch(conf, output, log)
         try:
@@ -121,7 +121,7 @@ def start_error(log: Path) -> CqrsError:
         return ConfigurationError(
             f"Spark does not start: {cause[1]}", f"check --master and --conf; see {log}"
         )
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith(_PICKED_UP)]
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith(_OPTIONS_LINE_PREFIX)]
     reason = f": {lines[0].strip()}" if lines else ""
     return CqrsError(f"Spark's JVM ended while it started{reason}", f"see {log}")
 
@@ -153,15 +153,14 @@ def _environment(loopback: bool, java_path: Path) -> Iterator[None]:
         **java.spark_environment(java_path),
     }
     if loopback:
-        variables["SPARK_LOCAL_IP"] = (
-            "127.0.0.1"  # no look-up of this machine's name, no port open to the network
-        )
-    previous = {name: os.environ.get(name) for name in variables}
+        # Spark does not look up this machine's name, and opens no port to the network.
+        variables["SPARK_LOCAL_IP"] = "127.0.0.1"
+    previous_values = {name: os.environ.get(name) for name in variables}
     _set_environment(variables)
     try:
         yield
     finally:
-        _set_environment(previous)
+        _set_environment(previous_values)
 
 
 def _set_environment(variables: Mapping[str, str | None]) -> None:

@@ -35,12 +35,13 @@ class LongWork(ABC, Generic[_Result, _Progress]):
 
     group: ClassVar[str]  # the group of Spark's jobs
     result_type: type[_Result]
-    can_reassign: ClassVar[bool] = (
-        False  # True: an additional task may take over partitions from a running task
-    )
+    #: True: an additional task may take over partitions from a running task.
+    can_reassign: ClassVar[bool] = False
 
-    def __init__(self, title: str, partitions: int, timing: Timing, endless: bool) -> None:
-        self.title, self.partitions, self.timing, self.endless = title, partitions, timing, endless
+    def __init__(self, title: str, partition_count: int, timing: Timing, endless: bool) -> None:
+        """`endless`: the tasks run until they are stopped."""
+        self.title, self.partition_count = title, partition_count
+        self.timing, self.endless = timing, endless
 
     @abstractmethod
     def task(
@@ -102,8 +103,8 @@ class LongWork(ABC, Generic[_Result, _Progress]):
 
     @abstractmethod
     def stop_tasks(self, jobs: "Sequence[LongJob[_Result]]") -> None:
-        """Stop all tasks because the work is over: tasks return by themselves, or are cancelled. Also the last call of
-        a run.
+        """Stop all tasks because the work is over: tasks return by themselves, or are cancelled. Called again at the
+        end of a run.
         """
 
     @abstractmethod

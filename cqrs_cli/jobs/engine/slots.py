@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 EXECUTOR_TIMEOUT = 60.0
 
 #: Seconds without a further executor, after which all executors are assumed to have registered.
-_COMPLETE_AFTER = 1.0
+_REGISTRATION_PAUSE = 1.0
 
 #: The default port of a master's web UI.
 UI_PORT = "8080"
@@ -46,9 +46,9 @@ def wait_for_slots(
     `report` gets a message after a long wait, with the applications that hold the cores of a standalone master.
     """
     started_at = time.monotonic()
-    complete_after = 0.0 if str(context.master).startswith("local") else _COMPLETE_AFTER
+    registration_pause = 0.0 if str(context.master).startswith("local") else _REGISTRATION_PAUSE
     core_count, last_change = 0, started_at
-    while not core_count or time.monotonic() - last_change < complete_after:
+    while not core_count or time.monotonic() - last_change < registration_pause:
         cores = _cores(_executors(context))
         if cores != core_count:
             core_count, last_change = cores, time.monotonic()
@@ -64,7 +64,7 @@ def wait_for_slots(
         ):
             report(f"waiting for cores of {context.master}{_describe_core_holders(context, ': ')}")
             report = None
-        time.sleep(0 if core_count and not complete_after else 0.05)
+        time.sleep(0 if core_count and not registration_pause else 0.05)
     return max(1, core_count // _cores_per_task(context))
 
 
@@ -152,20 +152,23 @@ def _fetch_state(url: str) -> dict[str, Any] | None:
 
 
 def describe_state(state: Mapping[str, Any], own_id: str) -> str:
-    """Describe the state of a master in one line: the applications that hold its cores, and how many."""
-    total, used = int(state.get("cores", 0)), int(state.get("coresused", 0))
-    if not total:
+    """Return the state of a master in one line: the applications that hold its cores, and how many each holds."""
+    total_cores, used_cores = int(state.get("cores", 0)), int(state.get("coresused", 0))
+    if not total_cores:
         return "it has no workers"
-    others = [app for app in state["activeapps"] if app.get("id") != own_id]
+    other_applications = [app for app in state["activeapps"] if app.get("id") != own_id]
     holders = [
         f"{app.get('name', '?')} ({app.get('id', '?')}, user {app.get('user', '?')}) holds {app['cores']}"
-        for app in others
+        for app in other_applications
         if int(app.get("cores", 0))
     ]
-    waiting = sum(app.get("state") == "WAITING" for app in others)
-    waiting_text = f"; {waiting} more wait" if waiting else ""
-    if used < total:
-        free = f"{total - used} of its {total} cores are free: check that a worker has spark.executor.memory free"
-        return "; ".join([free, *holders]) + waiting_text
+    waiting_count = sum(app.get("state") == "WAITING" for app in other_applications)
+    waiting_text = f"; {waiting_count} more wait" if waiting_count else ""
+    if used_cores < total_cores:
+        free_text = (
+            f"{total_cores - used_cores} of its {total_cores} cores are free: "
+            "check that a worker has spark.executor.memory free"
+        )
+        return "; ".join([free_text, *holders]) + waiting_text
     applications = "; ".join(holders) or "by applications that are exiting"
-    return f"all of its {total} cores are in use: {applications}{waiting_text}"
+    return f"all of its {total_cores} cores are in use: {applications}{waiting_text}"

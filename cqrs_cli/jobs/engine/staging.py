@@ -64,19 +64,19 @@ def staging_folder(context: "SparkContext", target: Target) -> Iterator[str]:
     try:
         yield str(stage)
         try:
-            files.delete(path, False)  # not recursive: another replay may have filled the folder since
-            renamed = files.rename(stage, path)
+            files.delete(path, False)  # not recursive: another job may have filled the folder since
+            is_renamed = files.rename(stage, path)
         except Py4JJavaError as error:
             raise _unwritable_error(target, error.java_exception.getMessage()) from error
-        if not renamed:
+        if not is_renamed:
             raise _unwritable_error(target, f"cannot rename {stage}")
     finally:
         files.delete(stage, True)
 
 
-def check_empty(folder: str, is_full: bool) -> None:
+def check_empty(folder: str, has_files: bool) -> None:
     """Raise `UsageError` for a folder that is not empty."""
-    if is_full:
+    if has_files:
         raise UsageError(
             f"{folder} exists and is not empty", "name a new folder after --out, or remove this one"
         )
@@ -104,8 +104,8 @@ def _rename_text_files(java: Any, files: Any, stage: Any, extension: str) -> Non
     for status in files.listStatus(stage):
         name = str(status.getPath().getName())
         if name.endswith(".txt"):
-            renamed = java.org.apache.hadoop.fs.Path(stage, f"{name.removesuffix('.txt')}.{extension}")
-            files.rename(status.getPath(), renamed)
+            new_path = java.org.apache.hadoop.fs.Path(stage, f"{name.removesuffix('.txt')}.{extension}")
+            files.rename(status.getPath(), new_path)
 
 
 def _unwritable_error(target: Target, reason: str) -> ConfigurationError:

@@ -54,8 +54,8 @@ class TaskGroup(Generic[_Result, _Progress]):
         self._submission = -1
         self.is_finished = False  # True: no task is resubmitted
         self._task_ended = threading.Event()
-        self._last_poll = time.monotonic()  # the last poll of the cluster's slots
-        self._last_sufficient = time.monotonic()  # the last time at which all tasks had a slot
+        self._last_poll_at = time.monotonic()  # the last poll of the cluster's slots
+        self._last_sufficient_at = time.monotonic()  # the last time at which all tasks had a slot
 
     @property
     def jobs(self) -> list[LongJob[_Result]]:
@@ -65,10 +65,10 @@ class TaskGroup(Generic[_Result, _Progress]):
         """Assign all partitions to this number of new tasks, and submit the tasks; earlier tasks must have ended."""
         self._submission += 1
         self._tasks, self._outgoing_jobs = [], []
-        for partitions in assign_partitions(self._work.partitions, task_count):
+        for partitions in assign_partitions(self._work.partition_count, task_count):
             self._work.note_submission(partitions, self._submission)
             self._tasks.append(_Task(partitions, self._submit_job(partitions)))
-        self._last_sufficient = time.monotonic()
+        self._last_sufficient_at = time.monotonic()
 
     def _submit_job(self, partitions: Assignment) -> LongJob[_Result]:
         return LongJob(self._context, self._work, partitions, self._submission, self._task_ended)
@@ -98,7 +98,7 @@ class TaskGroup(Generic[_Result, _Progress]):
         }
         return [result for _, result in sorted(results.items())]
 
-    def resubmit_due(self) -> list[Assignment]:
+    def resubmit_due_tasks(self) -> list[Assignment]:
         """Resubmit the lost tasks whose pause is over; return the partitions of each."""
         due_tasks = [
             task
@@ -112,7 +112,7 @@ class TaskGroup(Generic[_Result, _Progress]):
             task.job = self._submit_job(task.partitions)
         return [task.partitions for task in due_tasks]
 
-    def interrupt_silent(self) -> None:
+    def interrupt_silent_tasks(self) -> None:
         """Interrupt the tasks of dead workers that Spark has not noticed: they are resubmitted as lost tasks."""
         for task in self._tasks:
             if task.job.is_alive() and not task.job.is_interrupted and self._work.is_silent(task.partitions):
@@ -120,7 +120,7 @@ class TaskGroup(Generic[_Result, _Progress]):
                 task.job.interrupt()
 
     def lost_tasks(self) -> list[_Task[_Result]]:
-        """Return the lost tasks that have no pause yet."""
+        """Return the lost tasks whose resubmission is not scheduled yet."""
         return [
             task
             for task in self._tasks
@@ -135,7 +135,7 @@ class TaskGroup(Generic[_Result, _Progress]):
         losses.
         """
         work, timing, error = self._work, self._work.timing, task.job.error
-        assert error is not None, "it was not lost"
+        assert error is not None, "the task was not lost"
         if _has_jvm_exited(self._context, error):
             raise error
         task.futile_losses = 0 if work.made_progress(task.partitions) else task.futile_losses + 1
@@ -155,20 +155,20 @@ class TaskGroup(Generic[_Result, _Progress]):
 
     def rebalance(self) -> None:
         """Use the slots of the cluster: free slots take over partitions. If tasks have lost their slots, or wait on
-        drained executors, all tasks restart with the slots that are left.
+        drained executors, all tasks restart with the remaining slots.
 
         Raises `UnavailableError` if a task has found no slot within `claim_deadline`.
         """
         now, timing, task_count = time.monotonic(), self._work.timing, len(self._tasks)
-        if now - self._last_poll < timing.slot_check_interval:
+        if now - self._last_poll_at < timing.slot_check_interval:
             return
-        self._last_poll = now
-        available = current_slots(self._context)
-        slot_count = available.slots
-        all_have_slots = available.busy >= sum(job.is_alive() for job in self.jobs)
-        if all_have_slots and (not slot_count or self._reassign_partitions(available)):
-            self._last_sufficient = now
-        elif 0 < slot_count < task_count and now - self._last_sufficient > (
+        self._last_poll_at = now
+        current = current_slots(self._context)
+        slot_count = current.slots
+        all_have_slots = current.busy >= sum(job.is_alive() for job in self.jobs)
+        if all_have_slots and (not slot_count or self._reassign_partitions(current)):
+            self._last_sufficient_at = now
+        elif 0 < slot_count < task_count and now - self._last_sufficient_at > (
             timing.drain_timeout if all_have_slots else timing.slot_timeout
         ):
             self._report(
@@ -176,13 +176,13 @@ class TaskGroup(Generic[_Result, _Progress]):
             )
             cancel_all(self.jobs)
             self.submit_tasks(slot_count)
-        elif not all_have_slots and now - self._last_sufficient > timing.claim_deadline:
+        elif not all_have_slots and now - self._last_sufficient_at > timing.claim_deadline:
             raise UnavailableError(
                 f"a task has found no slot for {timing.claim_deadline:.0f} s: its partitions have no owner",
                 "a worker was lost: bring it back, or restart the run with the available slots",
             )
 
-    def _reassign_partitions(self, available: Slots) -> bool:
+    def _reassign_partitions(self, current: Slots) -> bool:
         """Assign partitions to additional tasks in free slots; the new owners take over from the running owners.
 
         Return False if tasks stay on drained executors because no slot is free.
@@ -190,12 +190,12 @@ class TaskGroup(Generic[_Result, _Progress]):
         if not self._work.can_reassign:
             return True
         drained_tasks = (
-            [task for task in self._tasks if available.drained & task.job.executors()]
-            if available.drained
+            [task for task in self._tasks if current.drained & task.job.executors()]
+            if current.drained
             else []
         )
         remaining_tasks = [task for task in self._tasks if task not in drained_tasks]
-        free_slots = max(0, available.slots - len(remaining_tasks))
+        free_slots = max(0, current.slots - len(remaining_tasks))
         new_assignments = rebalance(
             [task.partitions for task in remaining_tasks],
             free_slots,

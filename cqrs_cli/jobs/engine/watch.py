@@ -46,7 +46,7 @@ def run_tasks(
     except BaseException:
         if work.abort_tasks(group.jobs):
             with suppress(UnavailableError):
-                work.show(work.poll_progress()())  # the progress until the very end
+                work.show(work.poll_progress()())  # also the progress since the last poll
         raise
 
 
@@ -60,11 +60,11 @@ def _watch_tasks(
     while group.is_running():
         group.wait(work.timing.progress_interval)
         group.is_finished = group.is_finished or work.is_over(group.results())
-        for partitions in group.resubmit_due():
+        for partitions in group.resubmit_due_tasks():
             unowned.restart(work.partition_names(partitions))
         lost_tasks, poll = group.lost_tasks(), poll or _ProgressPoll(work)
         if poll.is_late():
-            progress, lost_tasks = None, group.lost_tasks()  # judged by the progress of the previous poll
+            progress, lost_tasks = None, group.lost_tasks()  # their progress is known from the previous poll
         else:
             progress, poll = _polled_progress(poll, report), None
         for task in lost_tasks:
@@ -80,13 +80,13 @@ def _watch_tasks(
             work.stop_tasks(group.jobs)
         if is_stopping:
             continue
-        group.interrupt_silent()
+        group.interrupt_silent_tasks()
         work.check_topics()
         if work.endless:
             group.rebalance()
         if work.is_rebuilding():
             unowned.restart()
-        if overdue := unowned.overdue(work.unowned_partitions(progress)):
+        if overdue := unowned.overdue_partitions(work.unowned_partitions(progress)):
             raise UnavailableError(
                 f"no owner of {', '.join(overdue)} for {work.timing.claim_deadline:.0f} s",
                 "check that there are enough task slots, and that the workers reach the broker: cqrs doctor",
@@ -98,20 +98,20 @@ class UnownedPartitions:
 
     def __init__(self, timeout: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._timeout, self._clock = timeout, clock
-        self._since: dict[str, float] = {}
+        self._unowned_since: dict[str, float] = {}
 
     def restart(self, partitions: Iterable[str] | None = None) -> None:
         """Restart the measurement of these partitions, whose task has just been submitted; None: of all partitions,
         because Kafka is away.
         """
-        for partition in list(self._since) if partitions is None else partitions:
-            self._since.pop(partition, None)
+        for partition in list(self._unowned_since) if partitions is None else partitions:
+            self._unowned_since.pop(partition, None)
 
-    def overdue(self, unowned: Iterable[str]) -> list[str]:
-        """Store the partitions that have no owner now; return those whose timeout is over."""
+    def overdue_partitions(self, unowned: Iterable[str]) -> list[str]:
+        """Store the partitions that have no owner now; return the partitions whose timeout is over."""
         now = self._clock()
-        self._since = {partition: self._since.get(partition, now) for partition in unowned}
-        return [partition for partition, since in self._since.items() if now - since > self._timeout]
+        self._unowned_since = {partition: self._unowned_since.get(partition, now) for partition in unowned}
+        return [partition for partition, since in self._unowned_since.items() if now - since > self._timeout]
 
 
 class _ProgressPoll(threading.Thread, Generic[_Progress]):

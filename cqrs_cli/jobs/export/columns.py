@@ -39,31 +39,31 @@ def event_columns(aggregate: Aggregate) -> list[EventColumn]:
     If the name collides with another column, `_event` is appended: Spark ignores case in names.
     """
     fields = {cls: field_columns(cls) for cls in aggregate.events.values()}
-    types = [
+    named_classes = [
         (wire_type.removeprefix(f"{aggregate.name}."), cls)
         for wire_type, cls in aggregate.events.items()
         if fields[cls]  # Parquet has no objects without fields
     ]
-    names = distinct_names([name for name, _ in types], ENVELOPE_NAMES, "{}_event")
-    return [EventColumn(name, cls, fields[cls]) for name, (_, cls) in zip(names, types, strict=True)]
+    names = distinct_names([name for name, _ in named_classes], ENVELOPE_NAMES, "{}_event")
+    return [EventColumn(name, cls, fields[cls]) for name, (_, cls) in zip(names, named_classes, strict=True)]
 
 
 def event_schema(aggregate: Aggregate) -> "StructType":
     """Return the schema of events in Parquet."""
     from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
-    envelope = [
+    envelope_fields = [
         StructField("partition", IntegerType()),
         StructField("offset", LongType()),
         StructField("version", LongType()),
         StructField("time", TimestampType()),
         *(StructField(name, StringType()) for name in TEXT_COLUMNS),
     ]
-    types = [
+    event_fields = [
         StructField(column.name, StructType([StructField(field.name, field.type) for field in column.fields]))
         for column in event_columns(aggregate)
     ]
-    return StructType([*envelope, *types])
+    return StructType([*envelope_fields, *event_fields])
 
 
 class EventBatches:
@@ -81,8 +81,8 @@ class EventBatches:
         """
         import pyarrow
 
-        decoded = [self._read(record) for record in records]
-        envelopes, events = [envelope for envelope, _ in decoded], [event for _, event in decoded]
+        pairs = [self._read(record) for record in records]
+        envelopes, events = [envelope for envelope, _ in pairs], [event for _, event in pairs]
         arrays = [
             pyarrow.array([self._log.partition] * len(records), pyarrow.int32()),
             pyarrow.array([record.offset for record in records], pyarrow.int64()),

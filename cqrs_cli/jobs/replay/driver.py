@@ -23,7 +23,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.registry import load
 from cqrs_cli.scans.replay.fold import NOTHING, Total
 from cqrs_cli.scans.replay.task import ReplayPlan, ReplayResult, total_part
-from cqrs_cli.telemetry.task_reports import JobProgress, Listen, TaskReports
+from cqrs_cli.telemetry.task_reports import JobProgress, MakeListener, TaskReports
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -54,7 +54,7 @@ def plan_replay(
     return ReplayPlan(connection, topics, package, root, bounds, key_space, until)
 
 
-def parts_for(tasks: int, partitions: int) -> int:
+def parts_per_partition(tasks: int, partitions: int) -> int:
     """Return the number of parts for each partition that keeps `tasks` concurrent tasks busy: one, unless there are
     fewer partitions than tasks.
     """
@@ -66,7 +66,7 @@ def replay_events(
     plan: ReplayPlan,
     target: Target | None = None,
     show: Callable[[JobProgress], None] = lambda progress: None,
-    listen: Listen = TaskReports,
+    make_listener: MakeListener = TaskReports,
 ) -> ReplaySummary:
     """Fold all events; `show` is called several times a second. With a target, write the aggregates.
 
@@ -75,20 +75,20 @@ def replay_events(
     """
     results = result_accumulator(context, ReplayResult)
     started_at = time.monotonic()
-    with listen(driver_address(context), _offsets_by_task(plan)) as reports:
+    with make_listener(driver_address(context), _offsets_by_task(plan)) as reports:
         plan = replace(plan, report_address=reports.address)
-        run = partial(
+        run_tasks = partial(
             run_job, context, results, show=_progress_callback(reports, show), partitions=plan.tasks
         )
         if target is None:
-            results_by_task = run(
+            results_by_task = run_tasks(
                 partial(run_on_workers, context, plan.tasks, partial(_replay_task, plan), results)
             )
         else:
-            rows = partial(aggregate_rows, plan, results, target.format)
+            replay_rows = partial(aggregate_rows, plan, results, target.format)
             schema = state_schema(_state_class(plan)) if target.format == "parquet" else LINES
             with staged_writer(context, target) as write:
-                results_by_task = run(partial(write, len(plan.tasks), rows, schema))
+                results_by_task = run_tasks(partial(write, len(plan.tasks), replay_rows, schema))
     total = NOTHING
     for result in results_by_task.values():
         total = total.plus(result.total)

@@ -39,12 +39,14 @@ def state_schema(state: type[msgspec.Struct]) -> "StructType":
     """Return the schema of aggregates in Parquet."""
     from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
-    keys = [
+    key_fields = [
         StructField("id", StringType()),
         StructField("version", LongType()),
         StructField("time", TimestampType()),
     ]
-    return StructType([*keys, *(StructField(column.name, column.type) for column in state_columns(state))])
+    return StructType(
+        [*key_fields, *(StructField(column.name, column.type) for column in state_columns(state))]
+    )
 
 
 def aggregate_rows(
@@ -59,12 +61,12 @@ def aggregate_rows(
                 if fold is not None:
                     with naming(plan, task), closing(fold):
                         columns = StateColumns(fold.aggregate.state) if format == "parquet" else None
-                        rows_of_fold = fold.rows()
-                        remaining = (
-                            rows_of_fold if plan.personal else redacted_rows(fold.aggregate, rows_of_fold)
+                        fold_rows = fold.rows()
+                        remaining_rows = (
+                            fold_rows if plan.personal else redacted_rows(fold.aggregate, fold_rows)
                         )
-                        while rows := list(islice(remaining, ROWS_PER_BATCH)):
-                            yield _lines(rows) if columns is None else columns.batch(rows)
+                        while rows := list(islice(remaining_rows, ROWS_PER_BATCH)):
+                            yield _json_lines(rows) if columns is None else columns.batch(rows)
                         result = ReplayResult(partition, fold.total())
             except CqrsError as error:
                 result = ReplayResult(partition, error=error)
@@ -104,7 +106,7 @@ def redacted_rows(aggregate: Aggregate, rows: Iterable[AggregateRow]) -> Iterato
         yield row if state is row.decoded else row._replace(state=encode_json(state), decoded=state)
 
 
-def _lines(rows: list[AggregateRow]) -> "pyarrow.RecordBatch":
+def _json_lines(rows: list[AggregateRow]) -> "pyarrow.RecordBatch":
     """Return each aggregate as a line of JSON."""
     import pyarrow
 

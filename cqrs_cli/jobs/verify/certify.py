@@ -33,7 +33,12 @@ from cqrs_cli.proof.certificate import (
 )
 from cqrs_cli.scans.guarded import guarded
 from cqrs_cli.scans.log_progress import LogProgress
-from cqrs_cli.scans.verify.lineage import CertifiedLineage, certify_lineage, growth_change, lineage_changes
+from cqrs_cli.scans.verify.lineage import (
+    CertifiedLineage,
+    certify_lineage,
+    lineage_changes,
+    repartitioning_change,
+)
 from cqrs_cli.telemetry.datagrams import Address
 from cqrs_cli.telemetry.task_reports import JobProgress, TaskReports
 
@@ -43,10 +48,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CertifyPlan:
-    """The data that every task needs. `cuts`: by topic, the end of each partition in an earlier certificate."""
+    """The data that every task needs. `cuts`: kind of topic → the end of each partition in an earlier certificate."""
 
     connection: Connection
-    described: AggregateTopics
+    aggregate_topics: AggregateTopics
     cuts: Mapping[Kind, list[int]]
     lineage: CertifiedLineage | None = None  # the partition history of a repartitioned aggregate
     stretch: int = STRETCH  # number of records in a stretch
@@ -84,8 +89,8 @@ class CertificateResult(NamedTuple):
 
     certificate: Certificate
     changes: list[TopicChange]
-    checked: int
-    deleted: dict[str, int]  # by topic: records that retention has deleted since
+    checked: int  # number of records that were compared with the earlier certificate
+    deleted: dict[str, int]  # topic → number of records that retention has deleted since
     seconds: float
 
     @property
@@ -100,11 +105,13 @@ def plan_certify(connection: Connection, topics: Topics, earlier: Certificate | 
         topic_infos, extras = find_with_extras(admin, topics)
         if (error := missing_topics(topics, topic_infos)) is not None:
             raise error
-        described = aggregate_topics(topics, admin.cluster_id(), topic_infos, extras)
+        described_topics = aggregate_topics(topics, admin.cluster_id(), topic_infos, extras)
     cuts: dict[Kind, list[int]] = {
         kind: [log.end for log in earlier.topics[topics.name(kind)].partitions] for kind in KINDS if earlier
     }
-    return CertifyPlan(connection, described, cuts, certify_lineage(connection, described, earlier))
+    return CertifyPlan(
+        connection, described_topics, cuts, certify_lineage(connection, described_topics, earlier)
+    )
 
 
 def certify_topics(
@@ -115,7 +122,7 @@ def certify_topics(
 ) -> CertificateResult:
     """Read and hash every partition; `show` is called several times a second."""
     results = result_accumulator(context, CertifiedPartition)
-    started_at, partitions = time.monotonic(), range(plan.described.partitions)
+    started_at, partitions = time.monotonic(), range(plan.aggregate_topics.partitions)
     with TaskReports(driver_address(context), dict.fromkeys(partitions)) as reports:
         task = partial(certify_partition, replace(plan, report_address=reports.address))
 
@@ -134,7 +141,7 @@ def certify_topics(
 
 def certify_partition(plan: CertifyPlan, partition: int) -> CertifiedPartition:
     """The task of one partition. Raises nothing: an error is a value, so Spark sees no failed task."""
-    log = PartitionLog(plan.connection, plan.described.topics, partition)
+    log = PartitionLog(plan.connection, plan.aggregate_topics.topics, partition)
 
     def work() -> CertifiedPartition:
         bounds = {kind: log.bounds(kind) for kind in KINDS}
@@ -164,16 +171,16 @@ def compare_all(
     plan: CertifyPlan, results: Iterable[CertifiedPartition], earlier: Certificate | None, seconds: float
 ) -> CertificateResult:
     """Combine the results of all partitions, in their order, with the changes since `earlier`."""
-    logs, described = [result.logs for result in results], plan.described
+    logs, current_topics = [result.logs for result in results], plan.aggregate_topics
     topics, changes, checked = {}, list[TopicChange](), 0
     deleted: dict[str, int] = {}
     for kind in KINDS:
-        name = described.topics.name(kind)
-        topics[name] = TopicCertificate(described.ids[kind], [log[kind][0] for log in logs])
+        name = current_topics.topics.name(kind)
+        topics[name] = TopicCertificate(current_topics.ids[kind], [log[kind][0] for log in logs])
         if earlier is None:
             continue
         earlier_topic = earlier.topics[name]
-        if earlier_topic.id != described.ids[kind]:
+        if earlier_topic.id != current_topics.ids[kind]:
             text = f"was recreated: the certificate covers topic id {earlier_topic.id}"
             changes.append(TopicChange(name, kind, 0, 0, text))
         for partition, log in enumerate(earlier_topic.partitions):
@@ -190,8 +197,8 @@ def compare_all(
     if earlier is not None:
         changes += _repartitioning_changes(plan, earlier)
     certificate = Certificate(
-        aggregate=described.topics.aggregate,
-        cluster=described.cluster_id,
+        aggregate=current_topics.topics.aggregate,
+        cluster=current_topics.cluster_id,
         made=rfc3339(time.time_ns() // 1_000_000),
         topics=topics,
         lineage=UNSET if plan.lineage is None else plan.lineage.certificate,
@@ -207,15 +214,17 @@ def _compare_log(
     kind: Kind,
 ) -> CertificateComparison:
     """Compare one log with its earlier certificate; a partition that is gone counts as empty."""
-    current_log, at_cut = logs[partition][kind] if partition < len(logs) else (LogCertificate(0, 0, []), None)
-    return check_log(earlier_log, current_log, at_cut, plan.stretch)
+    current_log, stretch_to_cut = (
+        logs[partition][kind] if partition < len(logs) else (LogCertificate(0, 0, []), None)
+    )
+    return check_log(earlier_log, current_log, stretch_to_cut, plan.stretch)
 
 
 def _repartitioning_changes(plan: CertifyPlan, earlier: Certificate) -> list[TopicChange]:
     """Return the changes in the number of partitions, and in the partition history that explains them."""
-    topics, count = plan.described.topics, plan.described.partitions
+    topics, count = plan.aggregate_topics.topics, plan.aggregate_topics.partitions
     earlier_count = len(earlier.topics[topics.commands].partitions)
-    change = growth_change(earlier_count, count, plan.lineage)
+    change = repartitioning_change(earlier_count, count, plan.lineage)
     changes = [] if change is None else [TopicChange(topics.commands, "commands", earlier_count, *change)]
-    lineage = lineage_changes(earlier, plan.lineage)
-    return changes + [LineageChange(topics.lineage, "commands", 0, *change) for change in lineage]
+    history_changes = lineage_changes(earlier, plan.lineage)
+    return changes + [LineageChange(topics.lineage, "commands", 0, *change) for change in history_changes]

@@ -28,7 +28,7 @@ from cqrs_cli.scans.verify.plan import ProofPlan, ProofResult
 from cqrs_cli.scans.verify.state import ShardComparison
 from cqrs_cli.scans.verify.task import prove_partition
 from cqrs_cli.settings.durations import milliseconds
-from cqrs_cli.telemetry.task_reports import JobProgress, Listen, TaskReports
+from cqrs_cli.telemetry.task_reports import JobProgress, MakeListener, TaskReports
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -60,8 +60,8 @@ class VerifySummary(NamedTuple):
 
     def new(self, name: str) -> int:
         """Return the part of a sum that no earlier verification has covered."""
-        before: int = sum(getattr(report, name) for report in self.earlier.values())
-        return self.total(name) - before
+        earlier_sum: int = sum(getattr(report, name) for report in self.earlier.values())
+        return self.total(name) - earlier_sum
 
     def deleted(self, kind: Kind) -> int:
         """Return the number of records of a kind that retention is known to have deleted."""
@@ -122,13 +122,13 @@ def verify_topics(
     context: "SparkContext",
     plan: ProofPlan,
     show: Callable[[JobProgress], None] = lambda progress: None,
-    listen: Listen = TaskReports,
+    make_listener: MakeListener = TaskReports,
 ) -> VerifySummary:
     """Verify every partition; `show` is called several times a second. Raises the tasks' gravest error."""
     results = result_accumulator(context, ProofResult)
     started_at = time.monotonic()
     partitions = range(plan.aggregate.partitions)
-    with listen(driver_address(context), dict.fromkeys(partitions)) as reports:
+    with make_listener(driver_address(context), dict.fromkeys(partitions)) as reports:
         task = partial(_verify_task, replace(plan, report_address=reports.address))
         job = partial(run_on_workers, context, partitions, task, results)
 
@@ -161,7 +161,7 @@ def _summarize(plan: ProofPlan, results: Iterable[ProofResult], seconds: float) 
     results = list(results)
     topics, reports = plan.aggregate.topics, {result.partition: result.report for result in results}
     log = PartitionLog(plan.connection, topics, 0)
-    lost = [
+    lost_commands = [
         PlacedViolation(topics.outcomes, "outcomes", *record)
         for record in find_lost(log, reports, plan.max_earliness, partial(_fits, plan))
     ]
@@ -176,14 +176,15 @@ def _summarize(plan: ProofPlan, results: Iterable[ProofResult], seconds: float) 
         for result in results
         for kind, offset, problem in result.report.violations
     ]
+    violation_count = sum(report.violation_count for report in reports.values()) + len(lost_commands)
     return VerifySummary(
-        reports,
-        violations + lost[:MAX_LISTED],
-        _check_no_split(plan, sum(report.violation_count for report in reports.values()) + len(lost)),
-        {result.partition: result.compared for result in results if result.compared is not None},
-        seconds,
-        {result.partition: result.earlier for result in results if result.earlier is not None},
-        {result.partition: result.restart_reason for result in results if result.restart_reason},
+        reports=reports,
+        violations=violations + lost_commands[:MAX_LISTED],
+        violation_count=_check_no_split(plan, violation_count),
+        compared={result.partition: result.compared for result in results if result.compared is not None},
+        seconds=seconds,
+        earlier={result.partition: result.earlier for result in results if result.earlier is not None},
+        again={result.partition: result.restart_reason for result in results if result.restart_reason},
     )
 
 
@@ -199,5 +200,7 @@ def _check_no_split(plan: ProofPlan, violations: int) -> int:
     topics, count = plan.aggregate.topics, plan.aggregate.partitions
     partitioner = plan.key_space.partitioner
     if violations and read_key_space(plan.connection, topics, partitioner, count) != plan.key_space:
-        raise UnavailableError(f"the partitions of {topics.aggregate} have split meanwhile", "verify again")
+        raise UnavailableError(
+            f"the partitions of {topics.aggregate} have split since the verification began", "verify again"
+        )
     return violations

@@ -7,6 +7,7 @@ from typing import Any
 from cqrs_cli.kafka.admin.client import send_request
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 
+#: Kafka's error codes.
 _UNKNOWN_TOPIC, _NOT_ALLOWED, _GROUP_NOT_ALLOWED, _ID_NOT_ALLOWED = 3, 29, 30, 53
 
 
@@ -16,39 +17,40 @@ def missing_acls(client: Any, required: Iterable[RequiredAcl]) -> list[RequiredA
     If the user may not describe a topic, nothing is known about it, and all its required ACLs count as missing.
     """
     acls = list(required)
-    authorized: dict[tuple[str, str], set[str] | None] = {
-        ("topic", name): operations
-        for name, operations in _topic_operations(
-            client, sorted({acl.name for acl in acls if acl.resource == "topic"})
-        ).items()
+    topic_names = sorted({acl.name for acl in acls if acl.resource == "topic"})
+    operations_by_resource: dict[tuple[str, str], set[str] | None] = {
+        ("topic", name): operations for name, operations in _topic_operations(client, topic_names).items()
     }
     for acl in acls:
         resource = acl.resource, acl.name
-        if acl.resource == "group" and resource not in authorized:
-            authorized[resource] = _group_operations(client, acl.name)
-        elif acl.resource == "transactional-id" and resource not in authorized:
-            authorized[resource] = _transactional_id_operations(client, acl.name)
-    return [acl for acl in acls if not _is_authorized(client, authorized[acl.resource, acl.name], acl)]
+        if acl.resource == "group" and resource not in operations_by_resource:
+            operations_by_resource[resource] = _group_operations(client, acl.name)
+        elif acl.resource == "transactional-id" and resource not in operations_by_resource:
+            operations_by_resource[resource] = _transactional_id_operations(client, acl.name)
+    return [
+        acl for acl in acls if not _is_authorized(client, operations_by_resource[acl.resource, acl.name], acl)
+    ]
 
 
 def _is_authorized(client: Any, operations: set[str] | None, acl: RequiredAcl) -> bool:
     if operations is None:  # the topic does not exist: only Create can be checked
         return acl.operation != "Create" or _may_create(client, acl.name)
+    # DescribeConfigs → DESCRIBE_CONFIGS
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", acl.operation).upper() in operations
 
 
 def _topic_operations(client: Any, names: list[str]) -> dict[str, set[str] | None]:
     """Return the authorized operations on each topic; None if it does not exist, or the broker does not report them."""
-    operations_of: dict[str, set[str] | None] = {}
+    operations_by_topic: dict[str, set[str] | None] = {}
     for topic in client.describe_topics(names) if names else ():
         operations = topic.get("authorized_operations")
         if topic["error_code"] == _NOT_ALLOWED:
-            operations_of[topic["name"]] = set()
+            operations_by_topic[topic["name"]] = set()
         elif topic["error_code"] == _UNKNOWN_TOPIC or operations is None:
-            operations_of[topic["name"]] = None
+            operations_by_topic[topic["name"]] = None
         else:
-            operations_of[topic["name"]] = set(operations)
-    return operations_of
+            operations_by_topic[topic["name"]] = set(operations)
+    return operations_by_topic
 
 
 def _may_create(client: Any, name: str) -> bool:
@@ -82,5 +84,7 @@ def _transactional_id_operations(client: Any, prefix: str) -> set[str]:
     """Return the authorized operations, found by ending a transaction of a producer that cannot exist."""
     from kafka.protocol.producer.transaction import EndTxnRequest
 
-    end = EndTxnRequest(transactional_id=f"{prefix}0", producer_id=2**62, producer_epoch=0, committed=False)
-    return set() if send_request(client, end).error_code == _ID_NOT_ALLOWED else {"WRITE", "DESCRIBE"}
+    request = EndTxnRequest(
+        transactional_id=f"{prefix}0", producer_id=2**62, producer_epoch=0, committed=False
+    )
+    return set() if send_request(client, request).error_code == _ID_NOT_ALLOWED else {"WRITE", "DESCRIBE"}

@@ -8,33 +8,39 @@ from typing import Any
 from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
 from cqrs_cli.kafka.connection.advertised import advertised_listeners_error
 from cqrs_cli.kafka.connection.cluster import Cluster
-from cqrs_cli.kafka.connection.handshake import CHECK, Refusal, UnreachedError, first_reachable, shake_hands
+from cqrs_cli.kafka.connection.handshake import (
+    CHECK_HINT,
+    HandshakeFailure,
+    UnreachedError,
+    first_reachable,
+    shake_hands,
+)
 
 #: Timeouts in milliseconds for the first answer, and for each later answer.
-CONNECT_TIMEOUT = 5_000
+CONNECT_TIMEOUT_MS = 5_000
 REQUEST_TIMEOUT_MS = 8_000
 
 
-_LOGIN = "check sasl.mechanism and sasl.jaas.config in the file that --command-config names"
+_LOGIN_HINT = "check sasl.mechanism and sasl.jaas.config in the file that --command-config names"
 
 
 class _ConnectionReason(logging.Handler):
     """A log handler that keeps the reason of a failed connection: kafka-python logs it and raises a bare timeout.
 
-    A rejected `login` stays rejected, so this is raised at once. kafka-python may miss the broker's error and only
-    notice that the connection is closed.
+    `has_login`: the client logs in. kafka-python repeats a rejected login until its timeout, so this handler raises the
+    error at once. If kafka-python missed the broker's error, it only logs that the connection was closed.
     """
 
-    def __init__(self, login: bool = False) -> None:
+    def __init__(self, has_login: bool = False) -> None:
         super().__init__(logging.WARNING)
-        self.login = login
+        self._has_login = has_login
         self.reason = ""
 
     def emit(self, record: logging.LogRecord) -> None:
         for argument in record.args if isinstance(record.args, tuple) else ():
             if isinstance(argument, Exception) and "bootstrap" not in str(argument):
                 self.reason = str(argument).partition(": ")[2] or str(argument)
-                if self.login and record.msg.startswith("Bootstrap connection"):
+                if self._has_login and record.msg.startswith("Bootstrap connection"):
                     self._raise_rejected_login(argument)
 
     def _raise_rejected_login(self, error: Exception) -> None:
@@ -51,30 +57,30 @@ def connect(connection: Cluster) -> Any:
 
     clients: list[Any] = []
 
-    def network(**config: Any) -> Any:
+    def open_network_client(**config: Any) -> Any:
         clients.append(KafkaNetClient(**config))
         return clients[0]
 
     configuration = connection.kafka_python()
     try:
         # Only a reachable address: kafka-python tries the other addresses for long, and leaves their sockets open.
-        reachable = first_reachable(configuration["bootstrap_servers"], CONNECT_TIMEOUT / 1000 - 1)
+        reachable = first_reachable(configuration["bootstrap_servers"], CONNECT_TIMEOUT_MS / 1000 - 1)
     except UnreachedError as error:
         raise _unreachable(connection, str(error)) from None
     mechanism = configuration.get("sasl_mechanism")
-    failure = shake_hands(reachable, configuration.get("ssl_context"), mechanism, CONNECT_TIMEOUT / 1000)
+    failure = shake_hands(reachable, configuration.get("ssl_context"), mechanism, CONNECT_TIMEOUT_MS / 1000)
     if failure is not None:
         raise _no_answer(connection, failure)
     configuration = {
         "request_timeout_ms": REQUEST_TIMEOUT_MS,
         **configuration,
         "bootstrap_servers": [reachable],
-        "bootstrap_timeout_ms": CONNECT_TIMEOUT,
-        "kafka_client": network,
+        "bootstrap_timeout_ms": CONNECT_TIMEOUT_MS,
+        "kafka_client": open_network_client,
     }
-    with _capture_reason(mechanism is not None) as captured:
+    with _capture_reason(mechanism is not None) as reason_handler:
         try:
-            with admin_errors(connection, captured):
+            with admin_errors(connection, reason_handler):
                 return KafkaAdminClient(**configuration)
         except BaseException:
             for client in clients:
@@ -103,14 +109,14 @@ def send_request(client: Any, request: Any, node: int | None = None) -> Any:
 
 
 @contextmanager
-def _capture_reason(login: bool) -> Iterator[_ConnectionReason]:
+def _capture_reason(has_login: bool) -> Iterator[_ConnectionReason]:
     """Hide kafka-python's log in the block: its debug lines contain passwords, its warnings repeat raised errors."""
     log = logging.getLogger("kafka")
     if not any(isinstance(handler, logging.NullHandler) for handler in log.handlers):
         log.addHandler(logging.NullHandler())
     log.propagate = False
     log.setLevel(logging.WARNING)
-    handler = _ConnectionReason(login)
+    handler = _ConnectionReason(has_login)
     log.addHandler(handler)
     try:
         yield handler
@@ -119,7 +125,7 @@ def _capture_reason(login: bool) -> Iterator[_ConnectionReason]:
 
 
 @contextmanager
-def admin_errors(connection: Cluster, captured: _ConnectionReason | None = None) -> Iterator[None]:
+def admin_errors(connection: Cluster, reason_handler: _ConnectionReason | None = None) -> Iterator[None]:
     """Convert kafka-python's errors to errors of cqrs, which name the bootstrap server and no configuration."""
     from kafka import errors
 
@@ -129,35 +135,35 @@ def admin_errors(connection: Cluster, captured: _ConnectionReason | None = None)
         raise
     except errors.SaslAuthenticationFailedError as error:
         raise _no_answer(
-            connection, Refusal("it rejects the login: wrong user or password", _LOGIN)
+            connection, HandshakeFailure("it rejects the login: wrong user or password", _LOGIN_HINT)
         ) from error
     except (errors.TopicAuthorizationFailedError, errors.ClusterAuthorizationFailedError) as error:
         raise ConfigurationError(
-            f"the broker at {connection.bootstrap_server} does not allow it: {_name(error)}",
+            f"the broker at {connection.bootstrap_server} does not allow the request: {_error_name(error)}",
             "grant the user of --command-config the ACLs that cqrs doctor names",
         ) from error
     except errors.BrokerResponseError as error:
         if error.retriable or isinstance(error, errors.RequestTimedOutError):
-            raise _unreachable(connection, _name(error)) from error
+            raise _unreachable(connection, _error_name(error)) from error
         raise CqrsError(
-            f"the broker at {connection.bootstrap_server} rejected the request: {_name(error)}",
+            f"the broker at {connection.bootstrap_server} rejected the request: {_error_name(error)}",
             "see cqrs doctor",
         ) from error
     except (errors.KafkaError, OSError) as error:
-        reason = (captured.reason if captured else "") or _name(error)
+        reason = (reason_handler.reason if reason_handler else "") or _error_name(error)
         raise advertised_listeners_error(connection) or _unreachable(connection, reason) from error
 
 
 def _unreachable(connection: Cluster, detail: str) -> UnavailableError:
-    return _no_answer(connection, Refusal(detail, CHECK))
+    return _no_answer(connection, HandshakeFailure(detail, CHECK_HINT))
 
 
-def _no_answer(connection: Cluster, failure: Refusal) -> UnavailableError:
+def _no_answer(connection: Cluster, failure: HandshakeFailure) -> UnavailableError:
     return UnavailableError(
         f"no answer from Kafka at {connection.bootstrap_server} ({failure.reason})", failure.hint
     )
 
 
-def _name(error: Exception) -> str:
+def _error_name(error: Exception) -> str:
     """Return only the class of an error, since messages of kafka-python quote whole requests and responses."""
     return type(error).__name__.removesuffix("Error")

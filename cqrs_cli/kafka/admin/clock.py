@@ -4,12 +4,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-#: Returns the time of this machine's clock, ms.
+#: Returns the time of this machine's clock, ms since the epoch.
 OwnClock = Callable[[], int]
 
 
-def this_clock() -> int:
-    """Return the time of this machine, ms."""
+def local_clock() -> int:
+    """Return the time of this machine's clock, ms since the epoch."""
     return time.time_ns() // 1_000_000
 
 
@@ -42,10 +42,10 @@ def _leader_time(quorum: Any) -> int | None:
     return None
 
 
-def clocks_text(ahead: int) -> str:
-    """Return the message about a clock difference, with its effects and the correction."""
-    direction = "ahead of" if ahead > 0 else "behind"
+def clock_message(lead_ms: int) -> str:
+    """Return the message about a clock difference. `lead_ms`: this machine's lead, negative if its clock is behind."""
+    direction = "ahead of" if lead_ms > 0 else "behind"
     return (
-        f"the clock of this machine is {abs(ahead) / 1000:,.0f} s {direction} the broker's clock: "
+        f"the clock of this machine is {abs(lead_ms) / 1000:,.0f} s {direction} the broker's clock: "
         "deferred commands and expiry times depend on both clocks; synchronize them"
     )

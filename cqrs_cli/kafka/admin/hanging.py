@@ -78,17 +78,23 @@ def end_hanging(
     """
     from kafka.protocol.producer import AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, EndTxnRequest
 
-    name, producer_id, epoch, node = producer
-    topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
-    partitions = AddPartitionsToTxnRequest(
-        v3_and_below_transactional_id=name,
+    transactional_id, producer_id, epoch, node = producer
+    make_topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+    add_partitions = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=transactional_id,
         v3_and_below_producer_id=producer_id,
         v3_and_below_producer_epoch=epoch,
-        v3_and_below_topics=[topic(name=name, partitions=[number]) for name, number in partitions],
+        v3_and_below_topics=[
+            make_topic(name=topic, partitions=[partition]) for topic, partition in partitions
+        ],
         max_version=_MAX_VERSION,
     )
-    _send_with_retry(client, partitions, node, _partition_codes)
-    producer_fields = {"transactional_id": name, "producer_id": producer_id, "producer_epoch": epoch}
+    _send_with_retry(client, add_partitions, node, _partition_codes)
+    producer_fields = {
+        "transactional_id": transactional_id,
+        "producer_id": producer_id,
+        "producer_epoch": epoch,
+    }
     for request in (
         AddOffsetsToTxnRequest(**producer_fields, group_id=group, max_version=_MAX_VERSION),
         EndTxnRequest(**producer_fields, committed=commit, max_version=_MAX_VERSION),
@@ -113,7 +119,9 @@ def _coordinator(client: Any, transactional_id: str) -> int:
 
 
 def _send_with_retry(client: Any, request: Any, node: int, codes_of: Callable[[Any], list[int]]) -> Any:
-    """Return the coordinator's first answer without an error. `codes_of`: returns the error codes in an answer."""
+    """Return the coordinator's first answer without an error; repeat the request until then. `codes_of`: returns the
+    error codes in an answer.
+    """
     deadline = time.monotonic() + REQUEST_TIMEOUT_MS / 1000
     while True:
         response = send_request(client, request, node)

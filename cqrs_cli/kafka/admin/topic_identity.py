@@ -42,12 +42,8 @@ class TopicIdentity:
         error_of_change: TopicChanged,
         interval: float = _CHECK_INTERVAL,
     ) -> None:
-        self._ids, self._describe, self._error_of_change, self._interval = (
-            ids,
-            describe,
-            error_of_change,
-            interval,
-        )
+        self._ids, self._describe = ids, describe
+        self._error_of_change, self._interval = error_of_change, interval
         self._checked_at = time.monotonic()
 
     def check_if_due(self) -> Mapping[str, int]:
@@ -70,12 +66,14 @@ class TopicIdentity:
             is_same = topic in described and described[topic].topic_id == topic_id
             if not is_same and (error := self._error_of_change(topic, topic in described)) is not None:
                 raise error
-        return {topic: seen.partitions for topic, seen in described.items()}
+        return {topic: described_topic.partitions for topic, described_topic in described.items()}
 
 
 def topic_ids(connection: Cluster, topics: Collection[str]) -> dict[str, str]:
     """Return the ids of the topics that exist."""
-    return {topic: seen.topic_id for topic, seen in _describe(connection, topics).items()}
+    return {
+        topic: described_topic.topic_id for topic, described_topic in _describe(connection, topics).items()
+    }
 
 
 def track_topics(

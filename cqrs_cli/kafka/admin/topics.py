@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.admin import authorized, client, hanging, transactions
-from cqrs_cli.kafka.admin.clock import OwnClock, clock_difference, this_clock
+from cqrs_cli.kafka.admin.clock import OwnClock, clock_difference, local_clock
 from cqrs_cli.kafka.admin.configs import broker_config, topic_configs
 from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.kafka.connection.cluster import Cluster
@@ -25,8 +25,8 @@ from cqrs_cli.kafka.topics.topics import (
     extra_configs,
 )
 
-_UNKNOWN_TOPIC = 3
-_TOPIC_NOT_ALLOWED = 29
+#: Kafka's error codes.
+_UNKNOWN_TOPIC, _TOPIC_NOT_ALLOWED = 3, 29
 
 _T = TypeVar("_T")
 
@@ -70,9 +70,9 @@ class Admin:
         """Return the Kafka release whose protocol the broker supports at least: `4.1`."""
         return ".".join(str(part) for part in self._client._manager.broker_version)
 
-    def clock_difference(self, own: OwnClock = this_clock) -> int | None:
+    def clock_difference(self, own_clock: OwnClock = local_clock) -> int | None:
         """Return this machine's lead over the broker's clock in ms; None if the time of the broker is unknown."""
-        return self._call(clock_difference, self._client, own)
+        return self._call(clock_difference, self._client, own_clock)
 
     def describe(self, names: Collection[str]) -> dict[str, TopicInfo]:
         """Return the topics of these names that exist; raises `ConfigurationError` if an ACL is missing.
@@ -85,10 +85,7 @@ class Admin:
             topics = self._describe_existing(names)
             configs = self._call(topic_configs, self._client, topics)
             if configs.keys() == topics.keys() or time.monotonic() > deadline:
-                return {
-                    name: _topic_info(topics[name], topic_configs_of)
-                    for name, topic_configs_of in configs.items()
-                }
+                return {name: _topic_info(topics[name], settings) for name, settings in configs.items()}
             time.sleep(0.05)
 
     def _describe_existing(self, names: Collection[str]) -> dict[str, Mapping[str, Any]]:
@@ -129,23 +126,21 @@ class Admin:
             self._client.wait_for_topics([*topics], timeout_ms=client.REQUEST_TIMEOUT_MS)
 
     def add_partitions(self, name: str, partitions: int) -> None:
-        """Raise the partition count of a topic; do nothing if the topic has so many partitions by now.
+        """Raise the partition count of a topic to `partitions`; do nothing if the topic has at least so many.
 
-        The controller knows the new partitions first: another broker may show fewer for a moment.
+        The controller knows the new partitions first: another broker may report fewer for a moment.
         """
         from kafka.errors import InvalidPartitionsError
 
         with client.admin_errors(self.connection), suppress(InvalidPartitionsError):
             self._client.create_partitions({name: partitions})
 
-    def have_leaders(self, name: str) -> list[bool]:
-        """Return for each partition of a topic whether it has a leader, by the metadata of the broker that answers."""
+    def leader_flags(self, name: str) -> list[bool]:
+        """Return for each partition of a topic if it has a leader, by the metadata of the answering broker."""
         topics = self._describe_existing([name])
-        return (
-            [partition["leader_id"] >= 0 for partition in topics[name]["partitions"]]
-            if name in topics
-            else []
-        )
+        if name not in topics:
+            return []
+        return [partition["leader_id"] >= 0 for partition in topics[name]["partitions"]]
 
     def all_open_transactions(self, partitions: Iterable[tuple[str, int]]) -> list[OpenTransaction]:
         """Return the open transactions that hold back read_committed readers of these (topic, partition) pairs."""
@@ -183,9 +178,9 @@ class Admin:
         with client.admin_errors(self.connection):
             self._client.delete_records(first_kept)
 
-    def missing_acls(self, needs: Iterable[RequiredAcl]) -> list[RequiredAcl]:
-        """Return the ACLs of `needs` that the user lacks. This changes nothing."""
-        return self._call(authorized.missing_acls, self._client, needs)
+    def missing_acls(self, required: Iterable[RequiredAcl]) -> list[RequiredAcl]:
+        """Return the ACLs of `required` that the user lacks. This changes nothing."""
+        return self._call(authorized.missing_acls, self._client, required)
 
     def acl_count(self) -> int | None:
         """Return the number of ACLs; None without an authorizer. Raises `ConfigurationError` if not allowed."""
@@ -211,7 +206,7 @@ class Admin:
 
 
 class TopicResult(NamedTuple):
-    """The result for one topic."""
+    """The result of `ensure_topics` for one topic."""
 
     topic: str
     result: str  # `created` or `kept`; in a dry run also `missing`, or `unknown` without a broker
@@ -228,13 +223,13 @@ def find_with_extras(
 ) -> tuple[dict[Kind, TopicInfo], dict[ExtraKind, TopicInfo]]:
     """Return the existing topics of an aggregate, and the existing extra topics.
 
-    `personal`: the aggregate has personal fields. Otherwise the keys topic is not described: its ACL may be missing.
+    `personal`: the aggregate has personal fields. Only then the keys topic is described: other users lack its ACL.
     """
     names = {kind: topics.name(kind) for kind in KINDS}
     extras: dict[ExtraKind, str] = {"lineage": topics.lineage, **({"keys": topics.keys} if personal else {})}
     infos = admin.describe([*names.values(), *extras.values()])
-    existing = {kind: infos[name] for kind, name in names.items() if name in infos}
-    return existing, {extra: infos[name] for extra, name in extras.items() if name in infos}
+    topic_infos = {kind: infos[name] for kind, name in names.items() if name in infos}
+    return topic_infos, {extra: infos[name] for extra, name in extras.items() if name in infos}
 
 
 class NewTopic(NamedTuple):
@@ -250,21 +245,23 @@ def ensure_topics(admin: Admin, topics: Topics, plan: TopicPlan, dry_run: bool =
     before any change.
     """
     infos, extras = find_with_extras(admin, topics, plan.personal)
-    if wrong := mistakes(topics, infos, plan, extras):
-        raise wrong[0]
+    if errors := mistakes(topics, infos, plan, extras):
+        raise errors[0]
     brokers = admin.broker_count()
-    existing = next(iter(infos.values()), None)
-    partitions = existing.partitions if existing else plan.partitions
-    largest = infos["commands"].number("max.message.bytes", 0) if "commands" in infos else MAX_MESSAGE_BYTES
-    missing = {
+    existing_topic = next(iter(infos.values()), None)
+    partitions = existing_topic.partitions if existing_topic else plan.partitions
+    max_message_bytes = (
+        infos["commands"].number("max.message.bytes", 0) if "commands" in infos else MAX_MESSAGE_BYTES
+    )
+    new_topics = {
         topics.name(kind): NewTopic(
-            partitions, plan.replication(brokers), plan.configs(kind, largest, brokers)
+            partitions, plan.replication(brokers), plan.configs(kind, max_message_bytes, brokers)
         )
         for kind in KINDS
         if kind not in infos
     }
-    if missing and not dry_run:
-        admin.create_all(missing)
+    if new_topics and not dry_run:
+        admin.create_all(new_topics)
     result = "missing" if dry_run else "created"
     results = [
         TopicResult(topics.name(kind), "kept" if kind in infos else result, partitions) for kind in KINDS
@@ -273,15 +270,16 @@ def ensure_topics(admin: Admin, topics: Topics, plan: TopicPlan, dry_run: bool =
         results.append(_ensure_keys(admin, topics, extras.get("keys"), partitions, dry_run))
     if any(topic_result.result == "created" for topic_result in results):
         # another program, or a policy of the broker, may have changed the settings of these topics
-        _require_valid(topics, *_await_visible(admin, topics, plan), plan)
+        infos, extras = _await_visible(admin, topics, plan)
+        _require_valid(topics, infos, extras, plan)
     return results
 
 
 def _ensure_keys(
-    admin: Admin, topics: Topics, existing: TopicInfo | None, partitions: int, dry_run: bool
+    admin: Admin, topics: Topics, keys_topic: TopicInfo | None, partitions: int, dry_run: bool
 ) -> TopicResult:
-    if existing is not None:
-        return TopicResult(topics.keys, "kept", existing.partitions)
+    if keys_topic is not None:
+        return TopicResult(topics.keys, "kept", keys_topic.partitions)
     if not dry_run:
         create_extra(admin, topics, "keys", partitions)
     return TopicResult(topics.keys, "missing" if dry_run else "created", partitions)
@@ -327,12 +325,13 @@ def _require_valid(topics: Topics, infos: Mapping[Kind, TopicInfo], extras: Extr
 def _topic_info(topic: Mapping[str, Any], configs: Mapping[str, str]) -> TopicInfo:
     replicas = [len(partition["replica_nodes"]) for partition in topic["partitions"]]
     authorized_operations = topic.get("authorized_operations")
+    operations = None
+    if isinstance(authorized_operations, (list, set, tuple)):
+        operations = frozenset(map(str, authorized_operations))
     return TopicInfo(
         topic_id=str(topic["topic_id"]),
         partitions=len(replicas),
         replication=min(replicas, default=0),
         configs=configs,
-        operations=frozenset(map(str, authorized_operations))
-        if isinstance(authorized_operations, (list, set, tuple))
-        else None,
+        operations=operations,
     )

@@ -1,15 +1,14 @@
 """Open transactions, which hold back the readers of a partition: their producers and ages."""
 
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-#: A transaction that is open for longer than its timeout and these milliseconds will not end by itself.
+#: Milliseconds after its timeout at which a transaction that is still open counts as hanging.
 GRACE_MS = 60_000
 
-#: Minimal age in milliseconds of reported transactions. Where clients use transactions, younger transactions are usual.
+#: Minimal age in milliseconds of the transactions that are reported. Younger open transactions are usual.
 YOUNG_MS = 5_000
 
 
@@ -25,7 +24,7 @@ class OpenTransaction:
     first_offset: int
     producer_id: int
     producer_epoch: int
-    since: int
+    began_at: int
     transactional_id: str | None = None
     timeout_ms: int | None = None
 
@@ -36,18 +35,18 @@ class OpenTransaction:
 
     def hangs(self, now: int) -> bool:
         """True if the transaction will probably not end by itself. `now` in ms."""
-        return self.timeout_ms is None or now - self.since > self.timeout_ms + GRACE_MS
+        return self.timeout_ms is None or now - self.began_at > self.timeout_ms + GRACE_MS
 
     def is_young(self, now: int) -> bool:
         """True if the transaction is too young to be reported. `now` in ms."""
-        return abs(now - self.since) < YOUNG_MS
+        return abs(now - self.began_at) < YOUNG_MS
 
     def hidden_records_message(self) -> str:
         """Return a message about the hidden records, and about the time at which the transaction ends at the latest."""
         end = (
             "will not end by itself"
             if self.timeout_ms is None
-            else f"must end by {_time(self.since + self.timeout_ms)}"
+            else f"must end by {_time(self.began_at + self.timeout_ms)}"
         )
         return (
             f"{self.topic} partition {self.partition}: the records from offset {self.first_offset} on are invisible: "
@@ -55,9 +54,8 @@ class OpenTransaction:
         )
 
     def __str__(self) -> str:
-        since = _time(self.since)
         transactional_id = self.transactional_id or "of an unknown id"
-        return f"open transaction {transactional_id} (producer id {self.producer_id}) since {since}"
+        return f"open transaction {transactional_id} (producer id {self.producer_id}) since {_time(self.began_at)}"
 
     def hint(self, bootstrap_server: str) -> str:
         """Return the hint for an operator who waits for its end."""
@@ -118,7 +116,8 @@ def _open_transactions(client: Any, partitions: Iterable[tuple[str, int]]) -> li
 def _transaction(
     partition: Any, producer: Any, name_and_description: tuple[str, Any] | None
 ) -> OpenTransaction:
-    name, description = name_and_description or (None, None)
+    """`name_and_description`: the transactional id and the coordinator's description; None without a coordinator."""
+    transactional_id, description = name_and_description or (None, None)
     start_time = description.transaction_start_time_ms if description else -1
     return OpenTransaction(
         topic=partition.topic,
@@ -126,8 +125,8 @@ def _transaction(
         first_offset=producer.current_transaction_start_offset,
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
-        since=start_time if start_time >= 0 else producer.last_timestamp,
-        transactional_id=name,
+        began_at=start_time if start_time >= 0 else producer.last_timestamp,
+        transactional_id=transactional_id,
         timeout_ms=description.transaction_timeout_ms if description else None,
     )
 
@@ -146,12 +145,7 @@ def _descriptions(client: Any, producer_ids: set[int]) -> dict[int, tuple[str, A
         if row.state in ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
     }
     try:
-        described = client.describe_transactions(sorted(ongoing)) if ongoing else {}
+        descriptions = client.describe_transactions(sorted(ongoing)) if ongoing else {}
     except TransactionalIdNotFoundError:  # expired after it was listed
-        described = {}
-    return {description.producer_id: (name, description) for name, description in described.items()}
-
-
-def now_ms() -> int:
-    """Return the current time in ms, for `OpenTransaction.hangs`."""
-    return time.time_ns() // 1_000_000
+        descriptions = {}
+    return {description.producer_id: (name, description) for name, description in descriptions.items()}

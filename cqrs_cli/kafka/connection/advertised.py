@@ -15,7 +15,7 @@ from cqrs_cli.kafka.connection.librdkafka_log import LIBRDKAFKA_LOG
 #: Timeouts in seconds for the metadata, and for the connection to one address.
 _METADATA_TIMEOUT, _CONNECT_TIMEOUT = 2.0, 0.5
 
-#: The most addresses that are tried.
+#: Maximal number of addresses that are tried.
 _MAX_TRIED = 5
 
 
@@ -35,12 +35,12 @@ def advertised_listeners_error(cluster: Cluster) -> UnavailableError | None:
     reasons = [_connection_problem(host, port) for host, port in addresses]
     if not reasons or None in reasons:
         return None
-    tried = ", ".join(
+    failures = ", ".join(
         f"{host}:{port} ({reason})" for (host, port), reason in zip(addresses, reasons, strict=True)
     )
     return UnavailableError(
         f"Kafka at {cluster.bootstrap_server} answers, but this machine cannot reach the address that it advertises: "
-        f"{tried}",
+        f"{failures}",
         "correct advertised.listeners of the brokers, or make the address reachable from here",
     )
 

@@ -71,27 +71,33 @@ class Tls(NamedTuple):
 def tls(properties: Mapping[str, str]) -> Tls:
     """Return the `ssl.*` properties, by Java's names or librdkafka's; raises `ConfigurationError` for JKS stores."""
     algorithm = properties.get("ssl.endpoint.identification.algorithm", "https")
-    trust = properties.get("ssl.truststore.location")
-    if trust and (kind := _store_type("truststore", trust, properties)) != "PEM":
+    truststore = properties.get("ssl.truststore.location")
+    if truststore and (truststore_type := _store_type("truststore", truststore, properties)) != "PEM":
         raise _unsupported_store(
-            "truststore", trust, kind, f"keytool -exportcert -rfc -keystore {trust} -file ca.pem"
+            "truststore",
+            truststore,
+            truststore_type,
+            f"keytool -exportcert -rfc -keystore {truststore} -file ca.pem",
         )
-    keys = properties.get("ssl.keystore.location")
-    kind = _store_type("keystore", keys, properties) if keys else "PEM"
-    if keys and kind not in ("PEM", "PKCS12"):
+    keystore = properties.get("ssl.keystore.location")
+    keystore_type = _store_type("keystore", keystore, properties) if keystore else "PEM"
+    if keystore and keystore_type not in ("PEM", "PKCS12"):
         raise _unsupported_store(
-            "keystore", keys, kind, f"keytool -importkeystore -srckeystore {keys} -destkeystore keys.p12"
+            "keystore",
+            keystore,
+            keystore_type,
+            f"keytool -importkeystore -srckeystore {keystore} -destkeystore keys.p12",
         )
-    pem_keys = keys if kind == "PEM" else None
+    pem_keys = keystore if keystore_type == "PEM" else None
     return Tls(
-        ca_file=trust or properties.get("ssl.ca.location"),
+        ca_file=truststore or properties.get("ssl.ca.location"),
         ca_pem=properties.get("ssl.truststore.certificates") or properties.get("ssl.ca.pem"),
         certificate_file=pem_keys or properties.get("ssl.certificate.location"),
         certificate_pem=properties.get("ssl.keystore.certificate.chain")
         or properties.get("ssl.certificate.pem"),
         key_file=pem_keys or properties.get("ssl.key.location"),
         key_pem=properties.get("ssl.keystore.key") or properties.get("ssl.key.pem"),
-        pkcs12_file=keys if kind == "PKCS12" else None,
+        pkcs12_file=keystore if keystore_type == "PKCS12" else None,
         store_password=properties.get("ssl.keystore.password"),
         key_password=properties.get("ssl.key.password"),
         check_hostname=algorithm.strip().lower() not in ("", "none"),
@@ -104,20 +110,22 @@ def _store_type(store: str, location: str, properties: Mapping[str, str]) -> str
         return declared.strip().upper()
     try:
         with Path(location).open("rb") as file:
-            head = file.read(64)
+            first_bytes = file.read(64)
     except OSError:
-        head = b""
-    if head.startswith(b"\xfe\xed\xfe\xed"):
+        first_bytes = b""
+    if first_bytes.startswith(b"\xfe\xed\xfe\xed"):  # the magic number of JKS
         return "JKS"
-    if head.startswith(b"\x30"):
+    if first_bytes.startswith(b"\x30"):  # an ASN.1 sequence
         return "PKCS12"
     suffixes = {".jks": "JKS", ".p12": "PKCS12", ".pfx": "PKCS12", ".pkcs12": "PKCS12"}
     return suffixes.get(Path(location).suffix.lower(), "PEM")
 
 
-def _unsupported_store(store: str, location: str, kind: str, convert: str) -> ConfigurationError:
+def _unsupported_store(
+    store: str, location: str, store_type: str, convert_command: str
+) -> ConfigurationError:
     accepted = "PEM" if store == "truststore" else "PEM or PKCS12"
     return ConfigurationError(
-        f"ssl.{store}.location {location} is a {kind} store; librdkafka needs PEM or PKCS12 (a {store}: {accepted})",
-        f"convert it: {convert}",
+        f"ssl.{store}.location {location} is a {store_type} store; librdkafka accepts only {accepted} for a {store}",
+        f"convert it: {convert_command}",
     )

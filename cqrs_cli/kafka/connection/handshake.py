@@ -28,16 +28,17 @@ _EXPIRED, _MISMATCHES = 10, (62, 64)
 #: Bytes far above the size of these answers: a server that announces more does not speak Kafka.
 _MAX_RESPONSE = 1 << 20
 
-NO_TLS = "set security.protocol to PLAINTEXT or SASL_PLAINTEXT, or name the port for TLS"
-TLS_ONLY = "set security.protocol to SSL or SASL_SSL, and ssl.truststore.location"
-LOGIN = "set security.protocol to SASL_SSL or SASL_PLAINTEXT, sasl.mechanism and sasl.jaas.config"
-MECHANISM = "set sasl.mechanism in the file that --command-config names, or name another listener"
-OUR_CERTIFICATE = "ssl.keystore.location must contain a valid certificate that the broker trusts, and its key"
-CHECK = "check -b/--bootstrap-server and that the broker runs: cqrs doctor"
+#: Hints for failed handshakes.
+NO_TLS_HINT = "set security.protocol to PLAINTEXT or SASL_PLAINTEXT, or name the port for TLS"
+TLS_ONLY_HINT = "set security.protocol to SSL or SASL_SSL, and ssl.truststore.location"
+LOGIN_HINT = "set security.protocol to SASL_SSL or SASL_PLAINTEXT, sasl.mechanism and sasl.jaas.config"
+MECHANISM_HINT = "set sasl.mechanism in the file that --command-config names, or name another listener"
+CERTIFICATE_HINT = "ssl.keystore.location must have a valid certificate that the broker trusts, and its key"
+CHECK_HINT = "check -b/--bootstrap-server and that the broker runs: cqrs doctor"
 
 
-class Refusal(NamedTuple):
-    """The reason why the handshake between a broker and this client failed, and a hint."""
+class HandshakeFailure(NamedTuple):
+    """Why the handshake between a broker and this client failed: sample reason "it requires a login", and a hint."""
 
     reason: str
     hint: str
@@ -45,7 +46,7 @@ class Refusal(NamedTuple):
 
 def shake_hands(
     address: str, tls: ssl.SSLContext | None, mechanism: str | None, timeout: float
-) -> Refusal | None:
+) -> HandshakeFailure | None:
     """Exchange two requests with the broker at HOST:PORT; return None if both succeed.
 
     `mechanism`: the SASL mechanism of the client's login, which the client itself performs later.
@@ -53,25 +54,25 @@ def shake_hands(
     try:
         if tls is not None:
             return _shake_hands_with_tls(address, tls, mechanism, timeout)
-        with _connect(address, timeout) as plain:
-            return _send_requests(plain, mechanism)
+        with _connect(address, timeout) as connection:
+            return _send_requests(connection, mechanism)
     except ssl.SSLCertVerificationError as error:
         return _untrusted_certificate(error)
     except ssl.SSLError as error:
         return _tls_failure(error)
     except TimeoutError:
-        return Refusal("it does not answer in time", CHECK)
+        return HandshakeFailure("it does not answer in time", CHECK_HINT)
     except ConnectionError:
         if tls is None:
-            return Refusal("it closes the connection: perhaps it accepts TLS only", TLS_ONLY)
-        return Refusal("it closes the connection when TLS begins", NO_TLS)
+            return HandshakeFailure("it closes the connection: perhaps it accepts TLS only", TLS_ONLY_HINT)
+        return HandshakeFailure("it closes the connection when TLS begins", NO_TLS_HINT)
     except OSError as error:
-        return Refusal((error.strerror or str(error)).lower(), CHECK)
+        return HandshakeFailure((error.strerror or str(error)).lower(), CHECK_HINT)
 
 
 def _shake_hands_with_tls(
     address: str, tls: ssl.SSLContext, mechanism: str | None, timeout: float
-) -> Refusal | None:
+) -> HandshakeFailure | None:
     """Exchange the requests over TLS. A broker that rejects this client's certificate reports that after the handshake,
     and closes the connection at once.
 
@@ -80,89 +81,96 @@ def _shake_hands_with_tls(
     """
     host, _ = split_address(address)
     for exchange in (partial(_send_requests, mechanism=mechanism), _listen):
-        with _connect(address, timeout) as plain, tls.wrap_socket(plain, server_hostname=host) as wrapped:
+        with (
+            _connect(address, timeout) as plain_socket,
+            tls.wrap_socket(plain_socket, server_hostname=host) as tls_socket,
+        ):
             try:
-                return exchange(wrapped)
+                return exchange(tls_socket)
             except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError):
                 pass
-    return Refusal("it closes the connection after the TLS handshake", OUR_CERTIFICATE)
+    return HandshakeFailure("it closes the connection after the TLS handshake", CERTIFICATE_HINT)
 
 
 def _connect(address: str, timeout: float) -> socket.socket:
     return socket.create_connection(split_address(address), timeout=timeout)
 
 
-def _listen(connection: socket.socket) -> Refusal | None:
+def _listen(connection: socket.socket) -> HandshakeFailure | None:
+    """Wait for the TLS alert of a broker, which `recv` raises; raises `ConnectionError` if no alert arrives."""
     connection.recv(1)
     raise ConnectionError("closed without a message")
 
 
-def _send_requests(connection: socket.socket, mechanism: str | None) -> Refusal | None:
+def _send_requests(connection: socket.socket, mechanism: str | None) -> HandshakeFailure | None:
     """Ask for the API versions, which needs no login. Then begin the login, or without a login ask for metadata, which
     a broker that requires a login does not answer.
     """
     connection.sendall(_request(_API_VERSIONS, 0, b""))
-    first = connection.recv(4)
-    if first.startswith(_TLS_ALERT):
-        return Refusal("it accepts TLS only", TLS_ONLY)
-    _receive_response(connection, first)
+    first_bytes = connection.recv(4)
+    if first_bytes.startswith(_TLS_ALERT):
+        return HandshakeFailure("it accepts TLS only", TLS_ONLY_HINT)
+    _receive_response(connection, first_bytes)
     if mechanism is not None:
         return _begin_login(connection, mechanism)
     try:
         connection.sendall(_request(_METADATA, 4, _METADATA_BODY))
         _receive_response(connection)
     except ConnectionError:
-        return Refusal("it requires a login", LOGIN)
+        return HandshakeFailure("it requires a login", LOGIN_HINT)
     return None
 
 
-def _begin_login(connection: socket.socket, mechanism: str) -> Refusal | None:
+def _begin_login(connection: socket.socket, mechanism: str) -> HandshakeFailure | None:
+    """Send the SASL handshake for a mechanism; return the failure if the broker does not accept the mechanism."""
     name = mechanism.encode()
     connection.sendall(_request(_SASL_HANDSHAKE, 1, struct.pack(">h", len(name)) + name))
-    _, error, count = struct.unpack_from(">ihi", response := _receive_response(connection))
-    if error == 0:
+    response = _receive_response(connection)
+    _correlation, error_code, count = struct.unpack_from(">ihi", response)
+    if error_code == 0:
         return None
-    index, mechanisms = 10, []
-    for _ in range(count if error == _UNSUPPORTED_MECHANISM else 0):
+    index, mechanisms = struct.calcsize(">ihi"), []
+    for _ in range(count if error_code == _UNSUPPORTED_MECHANISM else 0):
         (length,) = struct.unpack_from(">h", response, index)
         mechanisms.append(response[index + 2 : index + 2 + length].decode(errors="replace"))
         index += 2 + length
     supported = f": it accepts {', '.join(mechanisms)}" if mechanisms else ""
-    return Refusal(f"it accepts no login with {mechanism}{supported}", MECHANISM)
+    return HandshakeFailure(f"it accepts no login with {mechanism}{supported}", MECHANISM_HINT)
 
 
-def _receive_response(connection: socket.socket, first: bytes = b"") -> bytes:
-    """Return the next answer without its length; `first`: bytes that were already read. Raises `ConnectionError`."""
-    head = first + receive(connection, 4 - len(first))
-    return receive(connection, min(struct.unpack(">I", head)[0], _MAX_RESPONSE))
+def _receive_response(connection: socket.socket, first_bytes: bytes = b"") -> bytes:
+    """Return the next answer without its length; `first_bytes`: bytes read before. Raises `ConnectionError`."""
+    length_field = first_bytes + receive(connection, 4 - len(first_bytes))
+    return receive(connection, min(struct.unpack(">I", length_field)[0], _MAX_RESPONSE))
 
 
-def _request(key: int, version: int, body: bytes) -> bytes:
-    head = struct.pack(">hhih4s", key, version, 1, 4, b"cqrs")
+def _request(api_key: int, version: int, body: bytes) -> bytes:
+    """Return a request with its length. Correlation id 1, and client id `cqrs` of 4 bytes."""
+    head = struct.pack(">hhih4s", api_key, version, 1, 4, b"cqrs")
     return struct.pack(">i", len(head) + len(body)) + head + body
 
 
-def _untrusted_certificate(error: ssl.SSLCertVerificationError) -> Refusal:
+def _untrusted_certificate(error: ssl.SSLCertVerificationError) -> HandshakeFailure:
     reason = f"its certificate is not trusted: {error.verify_message.rstrip('.')}"
     if error.verify_code in _MISMATCHES:
-        return Refusal(
+        return HandshakeFailure(
             reason,
             "connect to a name in the certificate, or disable the check: ssl.endpoint.identification.algorithm=",
         )
     if error.verify_code == _EXPIRED:
-        return Refusal(reason, "the broker needs a new certificate")
-    return Refusal(reason, "ssl.truststore.location must contain the authority that signed it")
+        return HandshakeFailure(reason, "the broker needs a new certificate")
+    return HandshakeFailure(reason, "ssl.truststore.location must contain the authority that signed it")
 
 
-def _tls_failure(error: ssl.SSLError) -> Refusal:
+def _tls_failure(error: ssl.SSLError) -> HandshakeFailure:
     reason = (error.reason or str(error)).lower().replace("_", " ")
     if "alert" in reason and ("certificate" in reason or "unknown ca" in reason):
         alert = reason.partition("alert ")[2]
-        return Refusal(f"it rejects the certificate of this client: {alert}", OUR_CERTIFICATE)
+        return HandshakeFailure(f"it rejects the certificate of this client: {alert}", CERTIFICATE_HINT)
     is_eof = isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError))  # some OpenSSLs raise the second
     if is_eof or "wrong version number" in reason or "record layer" in reason:
-        return Refusal("it does not support TLS", NO_TLS)
-    return Refusal(
+        return HandshakeFailure("it does not support TLS", NO_TLS_HINT)
+    return HandshakeFailure(
         f"TLS fails: {reason}", "check the ssl.* client properties and the TLS settings of the listener"
     )
 
@@ -173,23 +181,23 @@ class UnreachedError(Exception):
 
 def first_reachable(servers: Iterable[str], timeout: float) -> str:
     """Return the HOST:PORT that accepts a connection first; raises `UnreachedError` after `timeout` seconds."""
-    answers: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
+    results: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
     addresses = list(servers)
     for address in addresses:
         # Daemon threads, since the system's lookup of a host name has no timeout.
-        threading.Thread(target=_try_connect, args=(address, timeout, answers), daemon=True).start()
-    reason = "no server is named"
+        threading.Thread(target=_try_connect, args=(address, timeout, results), daemon=True).start()
+    reason = "no server is configured"
     for _ in addresses:
         try:
-            address, reason = answers.get(timeout=timeout + 0.5)
+            address, reason = results.get(timeout=timeout + 0.5)
         except queue.Empty:
-            raise UnreachedError("the host's name is not resolved in time") from None
+            raise UnreachedError("the host name was not resolved in time") from None
         if not reason:
             return address
     raise UnreachedError(reason)
 
 
-def _try_connect(address: str, timeout: float, answers: "queue.SimpleQueue[tuple[str, str]]") -> None:
+def _try_connect(address: str, timeout: float, results: "queue.SimpleQueue[tuple[str, str]]") -> None:
     host, port = split_address(address)
     reason = ""
     try:
@@ -200,12 +208,12 @@ def _try_connect(address: str, timeout: float, answers: "queue.SimpleQueue[tuple
         reason = "connecting takes too long"
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-    answers.put((address, reason))
+    results.put((address, reason))
 
 
 def split_address(server: str) -> tuple[str, int]:
     """Return the host and port of `HOST:PORT`, `HOST` or `[IPv6]:PORT`."""
-    head, colon, port = server.strip().rpartition(":")
+    host, colon, port = server.strip().rpartition(":")
     if not colon or server.strip().endswith("]"):
         return server.strip().strip("[]"), DEFAULT_PORT
-    return head.strip("[]"), int(port)
+    return host.strip("[]"), int(port)

@@ -1,6 +1,6 @@
 """Asks the server on a port which Kafka cluster it is: a login and one Metadata request, no client library, some ms.
 
-A command whose broker is running pays for no other check, so `cqrs send` stays fast.
+If the broker answers, a command needs no other check, so `cqrs send` stays fast.
 """
 
 import base64

@@ -25,7 +25,7 @@ def ssl_context(tls: Tls) -> ssl.SSLContext:
         reason = error.reason if isinstance(error, ssl.SSLError) and error.reason else error
         raise ConfigurationError(
             f"the ssl.* client properties cannot be used: {reason}",
-            "check that the files exist, hold PEM, and that ssl.key.password fits",
+            "check that the files exist and contain PEM, and that ssl.key.password is their password",
         ) from None
     return ssl_context
 

@@ -32,8 +32,8 @@ RESERVED_PROPERTIES = frozenset(
 #: Properties that make librdkafka load a library into the process.
 _FOREIGN_CODE = re.compile(r"plugin\.library\.paths|ssl\.engine\..*|ssl\.providers")
 
-#: Properties of the Python binding only, which expects an object.
-_OBJECTS = re.compile(r"default\.topic\.config|logger|\w+_cb|on_\w+")
+#: Properties that only the Python binding has: their values are Python objects.
+_OBJECT_PROPERTIES = re.compile(r"default\.topic\.config|logger|\w+_cb|on_\w+")
 
 #: Java's name → librdkafka's name, where they differ and have the same meaning and unit.
 _RENAMED = {
@@ -89,13 +89,16 @@ def _librdkafka_login(login: Login) -> dict[str, str]:
             names = {
                 "clientId": "sasl.oauthbearer.client.id",
                 "clientSecret": "sasl.oauthbearer.client.secret",
+                "scope": "sasl.oauthbearer.scope",
             }
-            names |= {"scope": "sasl.oauthbearer.scope"}
             config = {name: options[option] for option, name in names.items() if option in options}
             return {"sasl.oauthbearer.method": "oidc", **config}
         case "Krb5LoginModule":
-            names = {"principal": "sasl.kerberos.principal", "keyTab": "sasl.kerberos.keytab"}
-            names |= {"serviceName": "sasl.kerberos.service.name"}
+            names = {
+                "principal": "sasl.kerberos.principal",
+                "keyTab": "sasl.kerberos.keytab",
+                "serviceName": "sasl.kerberos.service.name",
+            }
             return {name: options[option] for option, name in names.items() if option in options}
     raise ConfigurationError(
         f"sasl.jaas.config: login module {login.module} is not supported",
@@ -159,9 +162,9 @@ def _kafka_python_login(properties: Mapping[str, str]) -> dict[str, Any]:
             "sasl_plain_password": _option(login, "password"),
         }
     names = {"sasl.username": "sasl_plain_username", "sasl.password": "sasl_plain_password"}
-    if missing := [name for name in names if name not in properties]:
+    if missing_names := [name for name in names if name not in properties]:
         raise ConfigurationError(
-            f"sasl.mechanism {mechanism} needs sasl.jaas.config, or {missing[0]}",
+            f"sasl.mechanism {mechanism} needs sasl.jaas.config, or {missing_names[0]}",
             "add it to the file that --command-config names",
         )
     return config | {key: properties[name] for name, key in names.items()}
@@ -180,7 +183,7 @@ def _number(name: str, text: str) -> int:
         return int(text)
     except ValueError:
         raise ConfigurationError(
-            f"client property {name} is not a number", "give whole milliseconds or bytes"
+            f"client property {name} is not a number", "write a whole number of milliseconds or bytes"
         ) from None
 
 
@@ -195,7 +198,7 @@ def _require_supported(properties: Mapping[str, str]) -> None:
             raise ConfigurationError(
                 f"client property {name} is not accepted: cqrs loads no foreign code", "remove it"
             )
-        if _OBJECTS.fullmatch(name):
+        if _OBJECT_PROPERTIES.fullmatch(name):
             raise _rejected_properties(f'No such configuration property: "{name}"')
         if "\0" in name + value or not _is_utf8(name + value):
             raise ConfigurationError(
@@ -218,7 +221,7 @@ def check_properties(configuration: Mapping[str, Any]) -> None:
 
     from cqrs_cli.kafka.connection.librdkafka_log import LIBRDKAFKA_LOG
 
-    # No address, no connection. With `log_level` 0 the problem is reported as an exception only.
+    # Without an address the client does not connect. With `log_level` 0 it raises the problem, and does not log it.
     offline = {name: value for name, value in configuration.items() if name != "bootstrap.servers"}
     try:
         AdminClient({**offline, "log_level": 0}, logger=LIBRDKAFKA_LOG)
@@ -237,10 +240,10 @@ def _hide_values(values: Iterable[object], message: str) -> str:
 
 
 def _rejected_properties(message: str) -> ConfigurationError:
-    unknown = re.search(r'No such configuration property: "([^"]+)"', message)
-    if unknown:
+    unknown_property = re.search(r'No such configuration property: "([^"]+)"', message)
+    if unknown_property:
         return ConfigurationError(
-            f"librdkafka does not know the client property {unknown[1]}",
+            f"librdkafka does not know the client property {unknown_property[1]}",
             "check its spelling, or remove it if only Java clients have it",
         )
     without_values = re.sub(r'Invalid value "[^"]*"', "Invalid value", message)

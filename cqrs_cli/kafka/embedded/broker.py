@@ -58,20 +58,22 @@ def start_broker(
     `report` and `progress` report the one-time download, see `jars.ensure_jars`. Raises `UnavailableError` without Java
     or if the broker does not start (it names the log), `ConfigurationError` if a folder cannot be written.
     """
-    running = broker_status(root)
-    if running is not None:
-        return running
+    running_broker = broker_status(root)
+    if running_broker is not None:
+        return running_broker
     java = find_java()
-    library = jars.ensure_jars(report, progress, release=release)
-    home = files.broker_folder(root)
-    with _locked(home, report):
-        state = files.read_state(home)
-        if state is not None and broker_process.is_running(home, state):
-            broker_process.wait_until_ready(home, state, files.log_size(home))
-            return _broker(home, state)
+    jars_folder = jars.ensure_jars(report, progress, release=release)
+    folder = files.broker_folder(root)
+    with _broker_lock(folder, report):
+        state = files.read_state(folder)
+        if state is not None and broker_process.is_running(folder, state):
+            broker_process.wait_until_ready(folder, state, files.log_size(folder))
+            return _broker(folder, state)
         report("starting the embedded Kafka")
         return _broker(
-            home, _start(java, library, home, state, release, short_lived, require_login), started=True
+            folder,
+            _start(java, jars_folder, folder, state, release, short_lived, require_login),
+            started=True,
         )
 
 
@@ -80,12 +82,12 @@ def stop_broker(root: Path, on_stop: Callable[[], object] = lambda: None) -> boo
 
     `on_stop` is called before a running broker is stopped.
     """
-    home = files.broker_folder(root)
-    if files.read_state(home) is None:
+    folder = files.broker_folder(root)
+    if files.read_state(folder) is None:
         return False
-    with _locked(home, lambda _: None):
-        state = files.read_state(home)
-        if state is None or not broker_process.is_running(home, state):
+    with _broker_lock(folder, lambda _: None):
+        state = files.read_state(folder)
+        if state is None or not broker_process.is_running(folder, state):
             return False
         on_stop()
         process.terminate(state.pid, state.born, STOP_GRACE)
@@ -94,22 +96,22 @@ def stop_broker(root: Path, on_stop: Callable[[], object] = lambda: None) -> boo
 
 def broker_status(root: Path) -> Broker | None:
     """Return the project's broker if it runs and answers. Starts and changes nothing."""
-    home = files.broker_folder(root)
-    state = files.read_state(home)
+    folder = files.broker_folder(root)
+    state = files.read_state(folder)
     if (
         state is None
-        or not broker_process.is_running(home, state)
-        or not broker_process.is_ready(home, state)
+        or not broker_process.is_running(folder, state)
+        or not broker_process.is_ready(folder, state)
     ):
         return None
-    return _broker(home, state)
+    return _broker(folder, state)
 
 
 def _start(
     java: Path,
-    library: Path,
-    home: Path,
-    previous: BrokerState | None,
+    jars_folder: Path,
+    folder: Path,
+    previous_state: BrokerState | None,
     release: KafkaRelease,
     short_lived: bool,
     require_login: bool,
@@ -117,25 +119,25 @@ def _start(
     """Start the broker, with a new password if the folder has none. Data of an earlier version has no user: a broker
     without a login creates the user first.
     """
-    run = partial(_run, java, library, home, previous, release, short_lived)
-    password = login.read_password(home)
+    run_broker = partial(_run, java, jars_folder, folder, previous_state, release, short_lived)
+    password = login.read_password(folder)
     if require_login and password is None:
         password = login.new_password()
-        if (existing := files.cluster_id(home)) is not None:
-            state = run(existing, None)
+        if (existing_id := files.cluster_id(folder)) is not None:
+            state = run_broker(existing_id, None)
             try:
                 login.create_user(f"{probe.HOST}:{state.port}", password)
             finally:
                 process.terminate(state.pid, state.born, STOP_GRACE)
-    cluster_id = broker_process.format_data(java, library, home, password)
-    return run(cluster_id, password if require_login else None)
+    cluster_id = broker_process.format_data(java, jars_folder, folder, password)
+    return run_broker(cluster_id, password if require_login else None)
 
 
 def _run(
     java: Path,
-    library: Path,
-    home: Path,
-    previous: BrokerState | None,
+    jars_folder: Path,
+    folder: Path,
+    previous_state: BrokerState | None,
     release: KafkaRelease,
     short_lived: bool,
     cluster_id: str,
@@ -143,12 +145,12 @@ def _run(
 ) -> BrokerState:
     """Start the broker and wait until it is ready."""
     for tries_left in reversed(range(_MAX_STARTS)):
-        log_start = files.log_size(home)
-        ports = broker_process.choose_ports(previous)
+        log_start = files.log_size(folder)
+        ports = broker_process.choose_ports(previous_state)
         state = broker_process.spawn_broker(
             java,
-            library,
-            home,
+            jars_folder,
+            folder,
             cluster_id,
             ports,
             release=release,
@@ -156,7 +158,7 @@ def _run(
             password=password,
         )
         try:
-            broker_process.wait_until_ready(home, state, log_start)
+            broker_process.wait_until_ready(folder, state, log_start)
             break
         except broker_process.PortTakenError:
             if not tries_left:
@@ -168,32 +170,32 @@ def _run(
 
 
 @contextmanager
-def _locked(home: Path, report: Report) -> Iterator[None]:
+def _broker_lock(folder: Path, report: Report) -> Iterator[None]:
     """Lock the folder, so that no other command starts or stops the broker; raises `ConfigurationError` on failure."""
-    limit = broker_process.START_TIMEOUT + STOP_GRACE
+    timeout = broker_process.START_TIMEOUT + STOP_GRACE
     try:
-        home.mkdir(parents=True, exist_ok=True)
-        home.chmod(0o700)  # data and log contain users' records
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)  # data and log contain users' records
         with lock.file_lock(
-            home / files.LOCK_FILE,
+            folder / files.LOCK_FILE,
             lambda: report("another command is starting or stopping Kafka; waiting"),
-            limit,
+            timeout,
         ):
             yield
     except OSError as error:
-        hint = "make it writable and give it room, or name a broker with -b"
-        raise ConfigurationError(f"cannot write {home}: {error.strerror or error}", hint) from error
+        hint = "make it writable and free disk space, or name a broker with -b"
+        raise ConfigurationError(f"cannot write {folder}: {error.strerror or error}", hint) from error
 
 
-def _broker(home: Path, state: BrokerState, started: bool = False) -> Broker:
+def _broker(folder: Path, state: BrokerState, started: bool = False) -> Broker:
     return Broker(
         bootstrap_server=f"{probe.HOST}:{state.port}",
         pid=state.pid,
         version=state.version,
         cluster_id=state.cluster_id,
-        data=home / files.DATA_FOLDER,
-        log=home / files.LOG_FILE,
+        data=folder / files.DATA_FOLDER,
+        log=folder / files.LOG_FILE,
         started=started,
-        client_properties=login.client_properties(login.require_password(home)) if state.has_login else {},
-        command_config=home / login.CLIENT_FILE if state.has_login else None,
+        client_properties=login.client_properties(login.require_password(folder)) if state.has_login else {},
+        command_config=folder / login.CLIENT_FILE if state.has_login else None,
     )

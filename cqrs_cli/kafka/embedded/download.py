@@ -14,27 +14,27 @@ from cqrs_cli.kafka.embedded.release import Jar
 
 CENTRAL = "https://repo1.maven.org/maven2"
 
-#: Names the base URL of a Maven repository with the same layout: `https:`, `http:` or `file:`.
+#: The environment variable with the base URL of a Maven repository: `https:`, `http:` or `file:`.
 MIRROR = "CQRS_MAVEN_MIRROR"
 
 #: Timeout in seconds for each answer of the repository.
 TIMEOUT = 60.0
 
-#: Downloads at the same time.
-_AT_ONCE = 8
+#: Number of downloads at the same time.
+_PARALLEL_DOWNLOADS = 8
 
 #: Called with (downloaded jars, downloaded bytes) so far.
 OnDownload = Callable[[int, int], None]
 
 
 def download(jars: Collection[Jar], folder: Path, on_download: OnDownload, timeout: float = TIMEOUT) -> None:
-    """Download jars into a folder. Raises `UnavailableError` if one cannot be downloaded; no checksum is compared."""
+    """Download jars into a folder. Raises `UnavailableError` if a jar cannot be downloaded. It compares no checksum."""
     repository, size = _repository(), 0
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor(_PARALLEL_DOWNLOADS) as pool:
         downloads = [pool.submit(partial(_download, repository, jar, folder, timeout)) for jar in jars]
         try:
-            for count, finished in enumerate(as_completed(downloads), 1):
-                size += finished.result()
+            for count, finished_download in enumerate(as_completed(downloads), 1):
+                size += finished_download.result()
                 on_download(count, size)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -55,8 +55,8 @@ def _download(repository: str, jar: Jar, folder: Path, timeout: float) -> int:
     """Download one jar; return its size."""
     url = f"{repository}/{jar.path}"
     try:
-        with urlopen(url, timeout=timeout) as answer, (folder / jar.name).open("wb") as file:
-            shutil.copyfileobj(answer, file)
+        with urlopen(url, timeout=timeout) as response, (folder / jar.name).open("wb") as file:
+            shutil.copyfileobj(response, file)
             return file.tell()
     except HTTPError as error:
         reason = f"{url} answers {error.code} {error.reason}"
@@ -66,5 +66,5 @@ def _download(repository: str, jar: Jar, folder: Path, timeout: float) -> int:
         reason = f"{url}: {error}"
     raise UnavailableError(
         f"cannot download Apache Kafka: {reason}",
-        f"connect to the network this once, name a mirror in {MIRROR}, or a broker with -b",
+        f"connect to the network for this download, name a mirror in {MIRROR}, or a broker with -b",
     )

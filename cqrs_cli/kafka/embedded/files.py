@@ -18,11 +18,10 @@ LOCK_FILE = "lock"
 FORMAT_FILE = "format.arguments"
 
 #: One node needs one replica. The internal topics have few partitions, as each partition is opened at every start. A
-#: killed broker can rejoin only when its last session has timed out, here after 10 s: a restart took 12 s with Kafka's
-#: own 9 s, and 7 s with 5 s. Transactions whose owner died are searched every second, not every ten, since they block
-#: readers until they are aborted. Threads are few, as are the cores: with Kafka's own 3 and 8 a small transaction cost
-#: 15 % more processor time. Records may have any timestamp, also in topics from before `init` set
-#: `topics.TIMESTAMP_LIMITS`.
+#: killed broker can rejoin only when its last session has timed out, here after 10 s; a restart then takes about 12 s.
+#: The broker looks for timed-out transactions every second, not every ten, since they block readers until they are
+#: aborted. It has few threads: with Kafka's defaults of 3 and 8 a small transaction cost 15 % more processor time.
+#: Records may have any timestamp, also in topics that were created before `init` set `topics.TIMESTAMP_LIMITS`.
 _SETTINGS = """\
 process.roles=broker,controller
 node.id=1
@@ -79,7 +78,7 @@ logger.settings_of_metrics.level=warn
 
 @dataclass(frozen=True, slots=True)
 class BrokerState:
-    """The broker last started in a folder. This file does not prove that it still runs; only the process table does."""
+    """The content of the state file: the broker that was last started in a folder. It may have stopped since."""
 
     pid: int
     born: str  # start time of the process
@@ -112,9 +111,9 @@ def read_state(folder: Path) -> BrokerState | None:
 
 def write_state(folder: Path, state: BrokerState) -> None:
     """Write the file atomically: a reader never sees a part of it."""
-    fresh = folder / f"{STATE_FILE}.new"
-    fresh.write_text(json.dumps(asdict(state), indent=1) + "\n")
-    fresh.replace(folder / STATE_FILE)
+    new_file = folder / f"{STATE_FILE}.new"
+    new_file.write_text(json.dumps(asdict(state), indent=1) + "\n")
+    new_file.replace(folder / STATE_FILE)
 
 
 def write_settings(
@@ -137,6 +136,7 @@ def cluster_id(folder: Path) -> str | None:
 
 
 def log_size(folder: Path) -> int:
+    """Return the current size of the log in bytes, the `start` for `log_since`."""
     try:
         return (folder / LOG_FILE).stat().st_size
     except FileNotFoundError:
@@ -144,7 +144,7 @@ def log_size(folder: Path) -> int:
 
 
 def log_since(folder: Path, start: int) -> list[str]:
-    """Return the log's lines from byte `start` on; all its lines if it was rolled over since."""
+    """Return the log's lines from byte `start` on; all lines if the log was rolled over since."""
     try:
         data = (folder / LOG_FILE).read_bytes()
     except FileNotFoundError:

@@ -51,38 +51,44 @@ def ensure_jars(
             lock, lambda: report("another command is fetching Apache Kafka; waiting"), DOWNLOAD_TIMEOUT
         ):
             if wrong_jars(folder, release.jars):
-                _replace(folder, release.jars, download_jars, _DownloadProgress(report, progress, release))
+                _replace_folder(
+                    folder, release.jars, download_jars, _DownloadProgress(report, progress, release)
+                )
     except OSError as error:
-        hint = "make room or name another folder in CQRS_CACHE_DIR"
+        hint = "free disk space, or name another folder in CQRS_CACHE_DIR"
         raise ConfigurationError(
             f"cannot write the cache {folder.parent}: {error.strerror or error}", hint
         ) from error
     return folder
 
 
-def wrong_jars(folder: Path, wanted: Collection[Jar]) -> list[str]:
+def wrong_jars(folder: Path, expected_jars: Collection[Jar]) -> list[str]:
     """Return the jars that are missing, or differ from their checksum."""
-    return [jar.name for jar in wanted if _digest(folder / jar.name) != jar.sha256]
+    return [jar.name for jar in expected_jars if _digest(folder / jar.name) != jar.sha256]
 
 
-def _replace(
-    folder: Path, wanted: Collection[Jar], download_jars: Download, report: "_DownloadProgress"
+def _replace_folder(
+    folder: Path, expected_jars: Collection[Jar], download_jars: Download, progress: "_DownloadProgress"
 ) -> None:
-    """Replace the folder. Call it under the lock, since it deletes the folders of interrupted commands."""
-    fresh = folder.with_name(f"{folder.name}.part")
-    shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir()
+    """Replace the folder by newly downloaded jars. Call it under the lock: it deletes the folder of an interrupted
+    download.
+    """
+    new_folder = folder.with_name(f"{folder.name}.part")
+    shutil.rmtree(new_folder, ignore_errors=True)
+    new_folder.mkdir()
     try:
-        report.start()
-        download_jars(wanted, fresh, report.count)
-        wrong = wrong_jars(fresh, wanted)
-        if wrong:
-            what = f"{len(wrong)} of {len(wanted)} downloaded jars of Kafka have a wrong checksum: {wrong[0]}"
-            raise UnavailableError(what, "try again, or repair the mirror that served them")
+        progress.start()
+        download_jars(expected_jars, new_folder, progress.count)
+        wrong_names = wrong_jars(new_folder, expected_jars)
+        if wrong_names:
+            raise UnavailableError(
+                f"{len(wrong_names)} of {len(expected_jars)} jars of Kafka have a wrong checksum: {wrong_names[0]}",
+                "try again, or repair the mirror that served them",
+            )
         shutil.rmtree(folder, ignore_errors=True)
-        fresh.rename(folder)
+        new_folder.rename(folder)
     finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+        shutil.rmtree(new_folder, ignore_errors=True)
 
 
 def _digest(path: Path) -> str:
@@ -94,24 +100,24 @@ def _digest(path: Path) -> str:
 
 
 class _DownloadProgress:
-    """Reports the progress of the download: to `progress` at every change, otherwise in a few lines."""
+    """Reports the progress of the download: to `progress` at every change, otherwise after each third in a line."""
 
     def __init__(self, report: Report, progress: Report | None, release: KafkaRelease) -> None:
         self._report = report
         self._progress = progress
         self._release = release
         self._total = len(release.jars)
-        self._lines = 0
+        self._reported_thirds = 0
 
     def start(self) -> None:
-        what = f"{self._total} jars, about {self._release.megabytes} MB"
-        self._report(f"fetching Apache Kafka {self._release.version}, once: {what}")
+        size = f"{self._total} jars, about {self._release.megabytes} MB"
+        self._report(f"fetching Apache Kafka {self._release.version}, once: {size}")
 
     def count(self, jars: int, size: int) -> None:
         text = f"fetching Apache Kafka {self._release.version}: {jars} of {self._total} jars, {size / 1e6:.0f} MB"
-        lines = jars * 3 // self._total
+        thirds = jars * 3 // self._total
         if self._progress is not None:
             self._progress(text)
-        elif lines > self._lines:
-            self._lines = lines
+        elif thirds > self._reported_thirds:
+            self._reported_thirds = thirds
             self._report(text)

@@ -33,6 +33,8 @@ END_GRACE = 5.0
 #: keeps trying to reach a stopped broker finally connects to itself, and occupies the port.
 _PORTS = range(20_000, 30_000)
 
+_LOGGING_OPTION = f"-Dlog4j2.configurationFile={files.LOGGING_FILE}"
+
 #: A heap that is large enough for one project, and the collector with the least CPU per transaction (G1: 20 % more).
 _JVM = [
     "-Xms256m",
@@ -41,7 +43,7 @@ _JVM = [
     "-XX:+ExitOnOutOfMemoryError",
     "-XX:ErrorFile=jvm-error.log",
     "-Djava.awt.headless=true",
-    f"-Dlog4j2.configurationFile={files.LOGGING_FILE}",
+    _LOGGING_OPTION,
 ]
 
 #: For a JVM that lives for seconds: fast compilation is worth more than fast code.
@@ -61,31 +63,27 @@ def format_data(java: Path, jars: Path, folder: Path, password: str | None = Non
     """Create the data folder if there is none, with the user of the login; return the cluster id. If interrupted, it
     leaves no data folder.
     """
-    known = files.cluster_id(folder)
-    if known is not None:
-        return known
+    existing_id = files.cluster_id(folder)
+    if existing_id is not None:
+        return existing_id
     if (folder / files.DATA_FOLDER).exists():
-        what = f"{folder / files.DATA_FOLDER} holds no meta.properties: it is damaged, or not Kafka's"
+        problem = f"{folder / files.DATA_FOLDER} holds no meta.properties: it is damaged, or not Kafka's"
         raise ConfigurationError(
-            what, "restore the file, or remove the folder: it holds all topics of this project"
+            problem, "restore the file, or remove the folder, which holds all topics of this project"
         )
-    fresh = f"{files.DATA_FOLDER}.new"
-    shutil.rmtree(folder / fresh, ignore_errors=True)
-    files.write_settings(folder, port=_PORTS[0], controller_port=_PORTS[1], data=fresh)
-    # The byte \0 prevents a leading dash.
-    name = base64.urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
-    arguments = ["format", "--cluster-id", name, "--config", files.SERVER_FILE]
+    new_data = f"{files.DATA_FOLDER}.new"
+    shutil.rmtree(folder / new_data, ignore_errors=True)
+    files.write_settings(folder, port=_PORTS[0], controller_port=_PORTS[1], data=new_data)
+    # The first byte 0 prevents a leading dash.
+    new_id = base64.urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
+    arguments = ["format", "--cluster-id", new_id, "--config", files.SERVER_FILE]
     arguments += [] if password is None else login.format_options(password)
     with atomic_write(folder / files.FORMAT_FILE) as file:  # other users can read a command line
         file.write("\n".join(arguments).encode())
-    tool = ["kafka.tools.StorageTool", f"@{files.FORMAT_FILE}"]
+    program = ["kafka.tools.StorageTool", f"@{files.FORMAT_FILE}"]
+    options = [*broker_archive(java, jars).options, *_SHORT_LIVED_JVM, "-XX:+UseSerialGC", _LOGGING_OPTION]
     result = subprocess.run(
-        _command(
-            java,
-            jars,
-            [*broker_archive(java, jars).options, *_SHORT_LIVED_JVM, "-XX:+UseSerialGC", _JVM[-1]],
-            tool,
-        ),
+        _command(java, jars, options, program),
         cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -96,8 +94,8 @@ def format_data(java: Path, jars: Path, folder: Path, password: str | None = Non
     (folder / files.FORMAT_FILE).unlink()
     if result.returncode != 0:
         raise broker_failure(folder, result.stdout.splitlines(), "Kafka could not format its data folder")
-    (folder / fresh).rename(folder / files.DATA_FOLDER)
-    return name
+    (folder / new_data).rename(folder / files.DATA_FOLDER)
+    return new_id
 
 
 def spawn_broker(
@@ -132,9 +130,8 @@ def spawn_broker(
     command = _command(java, jars, jvm_options, ["kafka.Kafka", files.SERVER_FILE])
     pid = process.spawn(command, folder, files.LOG_FILE, os.environ)
     try:
-        start_time = (
-            process.start_time(pid) or ""
-        )  # empty if it is dead already, which `wait_until_ready` then reports
+        # Empty if the process is dead already, which `wait_until_ready` then reports.
+        start_time = process.start_time(pid) or ""
         folder_id = files.folder_identity(folder)
         has_login = password is not None
         state = BrokerState(
@@ -157,8 +154,8 @@ def wait_until_ready(folder: Path, state: BrokerState, log_start: int) -> None:
                 raise PortTakenError("another program took the port of the embedded Kafka", "try again")
             raise broker_failure(folder, output, "the embedded Kafka ended while it started")
         if time.monotonic() > deadline:
-            what = f"the embedded Kafka (process {state.pid}) does not answer after {START_TIMEOUT:.0f} s"
-            raise broker_failure(folder, files.log_since(folder, log_start), what)
+            problem = f"the embedded Kafka (process {state.pid}) does not answer after {START_TIMEOUT:.0f} s"
+            raise broker_failure(folder, files.log_since(folder, log_start), problem)
         time.sleep(0.02)
 
 
@@ -182,29 +179,31 @@ def is_ready(folder: Path, state: BrokerState) -> bool:
     return cluster is not None and cluster.cluster_id == state.cluster_id and state.port in cluster.brokers
 
 
-def broker_failure(folder: Path, output: list[str], what: str) -> ConfigurationError | UnavailableError:
-    """Return the error, with the most informative line of the log, and the path of the log."""
-    full = shutil.disk_usage(folder).free < FULL_BELOW  # then the log lacks the line with the reason
-    if full or any("No space left on device" in line for line in output):
-        return ConfigurationError(f"{what}: the disk under {folder} is full", "make room, then try again")
+def broker_failure(folder: Path, output: list[str], problem: str) -> ConfigurationError | UnavailableError:
+    """Return the error, with the last error in the log, and the path of the log. `problem`: sample "Kafka ended"."""
+    is_full = shutil.disk_usage(folder).free < FULL_BELOW  # then the log lacks the line with the reason
+    if is_full or any("No space left on device" in line for line in output):
+        return ConfigurationError(
+            f"{problem}: the disk under {folder} is full", "free disk space, then try again"
+        )
     errors = [line for line in output if " ERROR " in line or " FATAL " in line or "Exception" in line]
-    why = (errors or output or ["it printed nothing"])[-1].strip()
+    reason = (errors or output or ["it printed nothing"])[-1].strip()
     return UnavailableError(
-        f"{what}: {why}", f"see {folder / files.LOG_FILE}, `cqrs kafka stop`, then try again"
+        f"{problem}: {reason}", f"see {folder / files.LOG_FILE}, `cqrs kafka stop`, then try again"
     )
 
 
-def choose_ports(previous: BrokerState | None) -> tuple[int, int]:
+def choose_ports(state: BrokerState | None) -> tuple[int, int]:
     """Return two free loopback ports: the ports of the last start if they are free, since clients know them."""
-    if previous is not None and _is_free(previous.port) and _is_free(previous.controller_port):
-        return previous.port, previous.controller_port
+    if state is not None and _is_free(state.port) and _is_free(state.controller_port):
+        return state.port, state.controller_port
     free = (port for port in random.sample(_PORTS, len(_PORTS)) if _is_free(port))
     return next(free), next(free)
 
 
 def _is_free(port: int) -> bool:
     with socket.socket() as listener:
-        # As the broker does: connections in TIME_WAIT do not count.
+        # The broker sets this option, too: a connection in TIME_WAIT does not occupy the port.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((probe.HOST, port))
@@ -214,5 +213,5 @@ def _is_free(port: int) -> bool:
 
 
 def _command(java: Path, jars: Path, options: list[str], program: list[str]) -> list[str]:
-    # In order: an archive is for one class path, and a copy of the folder lists its files in another order.
+    # Sorted, since an archive is valid for one class path, and a copied folder may list its files in another order.
     return [str(java), *options, "-cp", ":".join(map(str, sorted(jars.glob("*.jar")))), *program]

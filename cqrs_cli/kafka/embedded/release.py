@@ -36,11 +36,12 @@ def parse_jars(text: str) -> tuple[Jar, ...]:
     """Return the jars of a text: a line with each Maven group, then SHA-256 and `artifact:version` of its jars."""
     group, jars = "", []
     for line in text.splitlines():
-        first, *artifact = line.split()
-        if artifact:
-            jars.append(Jar(f"{group}:{artifact[0]}", first))
+        words = line.split()
+        if len(words) == 1:
+            (group,) = words
         else:
-            group = first
+            sha256, artifact_and_version = words
+            jars.append(Jar(f"{group}:{artifact_and_version}", sha256))
     return tuple(jars)
 
 

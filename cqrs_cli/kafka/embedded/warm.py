@@ -20,21 +20,21 @@ def warm_broker(java: Path, report: Report, progress: Report | None = None) -> P
     `report` and `progress` report the one-time download, see `jars.ensure_jars`. Raises the errors of
     `jars.ensure_jars`, of `ClassArchive.write` and of a broker's start.
     """
-    library = jars.ensure_jars(report, progress)
-    return process.broker_archive(java, library).write(partial(_run_broker, java, library), report)
+    jars_folder = jars.ensure_jars(report, progress)
+    return process.broker_archive(java, jars_folder).write(partial(_run_broker, java, jars_folder), report)
 
 
-def _run_broker(java: Path, library: Path, options: Sequence[str]) -> None:
-    with TemporaryDirectory() as folder:
-        home = Path(folder)
+def _run_broker(java: Path, jars_folder: Path, options: Sequence[str]) -> None:
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         password = login.new_password()
-        cluster_id = process.format_data(java, library, home, password)
+        cluster_id = process.format_data(java, jars_folder, folder, password)
         ports = process.choose_ports(None)
         state = process.spawn_broker(
-            java, library, home, cluster_id, ports, options=options, password=password
+            java, jars_folder, folder, cluster_id, ports, options=options, password=password
         )
         try:
-            process.wait_until_ready(home, state, log_start=0)
+            process.wait_until_ready(folder, state, log_start=0)
             _load_classes(Cluster(f"127.0.0.1:{state.port}", login.client_properties(password)))
         finally:
             terminate(state.pid, state.born, WRITE_TIMEOUT)

@@ -46,13 +46,13 @@ class RequiredAcl(NamedTuple):
         )
 
 
-def denied_acls(missing: Sequence[RequiredAcl], role: Role) -> ConfigurationError:
+def denied_acls(missing_acls: Sequence[RequiredAcl], role: Role) -> ConfigurationError:
     """Return the error for a user that lacks these ACLs, at least one."""
-    if len(missing) == 1:
-        return missing[0].denied(role)
-    listed = "; ".join(map(str, missing))
+    if len(missing_acls) == 1:
+        return missing_acls[0].denied(role)
+    acl_list = "; ".join(map(str, missing_acls))
     return ConfigurationError(
-        f"not allowed, which {role} needs: {listed}", f"cqrs doctor --for {role} shows how to grant each"
+        f"not allowed, which {role} needs: {acl_list}", f"cqrs doctor --for {role} shows how to grant each"
     )
 
 

@@ -5,8 +5,8 @@ from datetime import timedelta
 from typing import TypeAlias
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.kafka.topics.personal_checks import key_mistakes, plain_mistakes
-from cqrs_cli.kafka.topics.topic_info import UNLIMITED, TopicInfo, timestamp_limits_set, wrong_setting
+from cqrs_cli.kafka.topics.personal_checks import key_mistakes, unencrypted_mistakes
+from cqrs_cli.kafka.topics.topic_info import UNLIMITED, TopicInfo, timestamp_limit_mistakes, wrong_setting
 from cqrs_cli.kafka.topics.topics import (
     ENVELOPE_OVERHEAD,
     KINDS,
@@ -30,16 +30,16 @@ _NO_EXTRAS: Extras = {}
 
 
 def aggregate_topics(
-    topics: Topics, cluster_id: str, found: Mapping[Kind, TopicInfo], extras: Extras = _NO_EXTRAS
+    topics: Topics, cluster_id: str, infos: Mapping[Kind, TopicInfo], extras: Extras = _NO_EXTRAS
 ) -> AggregateTopics:
-    """Return the topics as one value; `found` must contain all five, without mistakes."""
+    """Return the topics as one value; `infos` must contain all five, without mistakes."""
     lineage, keys = extras.get("lineage"), extras.get("keys")
     return AggregateTopics(
         topics,
         cluster_id,
-        found["commands"].partitions,
-        {kind: info.topic_id for kind, info in found.items()},
-        {kind: info.number("max.message.bytes", 0) for kind, info in found.items()},
+        infos["commands"].partitions,
+        {kind: info.topic_id for kind, info in infos.items()},
+        {kind: info.number("max.message.bytes", 0) for kind, info in infos.items()},
         None if lineage is None else lineage.topic_id,
         None if keys is None else keys.topic_id,
         0 if keys is None else keys.partitions,
@@ -47,85 +47,84 @@ def aggregate_topics(
 
 
 def missing_topics(
-    topics: Topics, found: Collection[Kind | ExtraKind], wanted: Iterable[Kind | ExtraKind] = KINDS
+    topics: Topics, existing_kinds: Collection[Kind | ExtraKind], kinds: Iterable[Kind | ExtraKind] = KINDS
 ) -> ConfigurationError | None:
     """Return the error for wanted topics that do not exist; None if all exist."""
-    names = [topics.name(kind) for kind in wanted if kind not in found]
+    names = [topics.name(kind) for kind in kinds if kind not in existing_kinds]
     if not names:
         return None
-    what = (
+    problem = (
         f"topic {names[0]} does not exist" if len(names) == 1 else f"topics {', '.join(names)} do not exist"
     )
-    return ConfigurationError(what, f"create what is missing: cqrs init {topics.aggregate}")
+    return ConfigurationError(problem, f"create what is missing: cqrs init {topics.aggregate}")
 
 
 def mistakes(
-    topics: Topics, found: Mapping[Kind, TopicInfo], plan: TopicPlan, extras: Extras = _NO_EXTRAS
+    topics: Topics, infos: Mapping[Kind, TopicInfo], plan: TopicPlan, extras: Extras = _NO_EXTRAS
 ) -> list[ConfigurationError]:
-    """Return errors for all mistakes in the topics that exist, the gravest first."""
+    """Return errors for all mistakes in the existing topics, by kind in `infos`; the gravest first."""
     lineage, keys = extras.get("lineage"), extras.get("keys")
     return [
-        *(() if keys is None else key_mistakes(topics, found, keys)),
+        *(() if keys is None else key_mistakes(topics, infos, keys)),
         *(
-            _equal_partition_counts(topics, found)
+            _count_mistakes(topics, infos)
             if lineage is None
-            else _repartitioned(topics, found, lineage)
+            else _repartitioned_count_mistakes(topics, infos, lineage)
         ),
-        *_requested_partitions(topics, found, plan),
-        *(error for kind, info in found.items() for error in _deletion(topics, kind, info)),
-        *(plain_mistakes(topics, found, plan) if plan.personal else ()),
-        *_timestamps(topics, found),
-        *_outcomes_retention(topics, found, plan.dedup_window),
-        *_sizes(topics, found),
-        *_replicas(topics, [*found.items(), *extras.items()]),
+        *_requested_count_mistakes(topics, infos, plan),
+        *(error for kind, info in infos.items() for error in _deletion_mistakes(topics, kind, info)),
+        *(unencrypted_mistakes(topics, infos, plan) if plan.personal else ()),
+        *_timestamp_mistakes(topics, infos),
+        *_outcomes_retention_mistakes(topics, infos, plan.dedup_window),
+        *_size_mistakes(topics, infos),
+        *_replica_mistakes(topics, [*infos.items(), *extras.items()]),
     ]
 
 
-def _equal_partition_counts(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Iterable[ConfigurationError]:
-    counts = {topics.name(kind): info.partitions for kind, info in found.items()}
+def _count_mistakes(topics: Topics, infos: Mapping[Kind, TopicInfo]) -> Iterable[ConfigurationError]:
+    counts = {topics.name(kind): info.partitions for kind, info in infos.items()}
     if len(set(counts.values())) > 1:
-        listed = ", ".join(f"{name} {count}" for name, count in counts.items())
+        count_list = ", ".join(f"{name} {count}" for name, count in counts.items())
         yield ConfigurationError(
-            f"the topics of {topics.aggregate} differ in their number of partitions: {listed}",
+            f"the topics of {topics.aggregate} differ in their number of partitions: {count_list}",
             "all five need the same count: delete the empty topics, then run cqrs init",
         )
 
 
-def _requested_partitions(
-    topics: Topics, found: Mapping[Kind, TopicInfo], plan: TopicPlan
+def _requested_count_mistakes(
+    topics: Topics, infos: Mapping[Kind, TopicInfo], plan: TopicPlan
 ) -> Iterable[ConfigurationError]:
     """Check that the topics have the partition count that the operator requested."""
-    count = min((info.partitions for info in found.values()), default=plan.partitions)
+    count = min((info.partitions for info in infos.values()), default=plan.partitions)
     if not plan.requires_partitions or count == plan.partitions:
         return
-    what = f"the topics of {topics.aggregate} have {count} partitions, not {plan.partitions}"
+    problem = f"the topics of {topics.aggregate} have {count} partitions, not {plan.partitions}"
     if plan.partitions > count and plan.partitions % count == 0:
         yield ConfigurationError(
-            what, f"raise the count: cqrs repartition {topics.aggregate} --partitions {plan.partitions}"
+            problem, f"raise the count: cqrs repartition {topics.aggregate} --partitions {plan.partitions}"
         )
     else:
         yield ConfigurationError(
-            what,
+            problem,
             "leave out --partitions; the count can be raised to a multiple: "
             f"cqrs repartition {topics.aggregate} --partitions {2 * count}",
         )
 
 
-def _repartitioned(
-    topics: Topics, found: Mapping[Kind, TopicInfo], lineage: TopicInfo
+def _repartitioned_count_mistakes(
+    topics: Topics, infos: Mapping[Kind, TopicInfo], lineage: TopicInfo
 ) -> Iterable[ConfigurationError]:
     """Check a repartitioned aggregate. Its commands topic gets new partitions last: a command must not be in a
-    partition
-    whose results cannot be written.
+    partition whose results cannot be written.
     """
-    for name, wanted in LINEAGE_CONFIGS.items():
-        if (value := lineage.configs.get(name, wanted)) != wanted:
+    for name, required_value in LINEAGE_CONFIGS.items():
+        if (value := lineage.configs.get(name, required_value)) != required_value:
             yield wrong_setting(
-                topics.lineage, name, value, wanted, "the partition history must not be deleted"
+                topics.lineage, name, value, required_value, "the partition history must not be deleted"
             )
-    count = found["commands"].partitions if "commands" in found else 0
+    count = infos["commands"].partitions if "commands" in infos else 0
     fewer = [
-        f"{topics.name(kind)} {info.partitions}" for kind, info in found.items() if info.partitions < count
+        f"{topics.name(kind)} {info.partitions}" for kind, info in infos.items() if info.partitions < count
     ]
     if fewer:
         yield ConfigurationError(
@@ -135,7 +134,7 @@ def _repartitioned(
         )
 
 
-def _deletion(topics: Topics, kind: Kind, info: TopicInfo) -> Iterable[ConfigurationError]:
+def _deletion_mistakes(topics: Topics, kind: Kind, info: TopicInfo) -> Iterable[ConfigurationError]:
     name = topics.name(kind)
     policy = info.configs.get("cleanup.policy", "delete")
     if kind == "deferred":
@@ -144,73 +143,77 @@ def _deletion(topics: Topics, kind: Kind, info: TopicInfo) -> Iterable[Configura
                 name, "cleanup.policy", policy, "compact", "deferred commands would be deleted"
             )
         if (retention := info.number("delete.retention.ms", MIN_TOMBSTONE_MS)) < MIN_TOMBSTONE_MS:
-            why = "a slow owner would miss the tombstone of a decided command"
+            reason = "a slow owner would miss the tombstone of a decided command"
             yield wrong_setting(
-                name, "delete.retention.ms", str(retention), f"at least {MIN_TOMBSTONE_MS}", why
+                name, "delete.retention.ms", str(retention), f"at least {MIN_TOMBSTONE_MS}", reason
             )
     elif policy != "delete":
-        why = "compaction deletes events" if kind == "events" else "compaction deletes unread records"
-        yield wrong_setting(name, "cleanup.policy", policy, "delete", why)
+        reason = "compaction deletes events" if kind == "events" else "compaction deletes unread records"
+        yield wrong_setting(name, "cleanup.policy", policy, "delete", reason)
     if kind == "events" and (retention := info.number("retention.ms", UNLIMITED)) != UNLIMITED:
-        why = "events are the source of truth, and would be deleted"
-        yield wrong_setting(name, "retention.ms", str(retention), "-1", why)
+        reason = "events are the source of truth, and would be deleted"
+        yield wrong_setting(name, "retention.ms", str(retention), "-1", reason)
     if kind in _PERMANENT and (size := info.number("retention.bytes", UNLIMITED)) != UNLIMITED:
         yield wrong_setting(name, "retention.bytes", str(size), "-1", "records would be deleted too early")
 
 
-def _timestamps(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Iterable[ConfigurationError]:
-    for kind, info in found.items():
-        wanted = "LogAppendTime" if kind == "commands" else "CreateTime"
-        why = (
-            "clients' clocks would determine the time"
-            if kind == "commands"
-            else "its records carry the command's time"
-        )
-        if (timestamp_type := info.configs.get("message.timestamp.type", "CreateTime")) != wanted:
-            yield wrong_setting(topics.name(kind), "message.timestamp.type", timestamp_type, wanted, why)
+def _timestamp_mistakes(topics: Topics, infos: Mapping[Kind, TopicInfo]) -> Iterable[ConfigurationError]:
+    for kind, info in infos.items():
+        required_value = "LogAppendTime" if kind == "commands" else "CreateTime"
+        if kind == "commands":
+            reason = "clients' clocks would determine the time"
+        else:
+            reason = "its records carry the command's time"
+        if (timestamp_type := info.configs.get("message.timestamp.type", "CreateTime")) != required_value:
+            name = topics.name(kind)
+            yield wrong_setting(name, "message.timestamp.type", timestamp_type, required_value, reason)
         if kind == "commands":
             continue  # the broker stamps commands, and never rejects its own time
-        why = "after a larger jump of the broker's clock, a command's outcome would be rejected for ever"
-        yield from timestamp_limits_set(topics.name(kind), info, why)
+        reason = "after a larger jump of the broker's clock, a command's outcome would be rejected for ever"
+        yield from timestamp_limit_mistakes(topics.name(kind), info, reason)
 
 
-def _outcomes_retention(
-    topics: Topics, found: Mapping[Kind, TopicInfo], window: timedelta
+def _outcomes_retention_mistakes(
+    topics: Topics, infos: Mapping[Kind, TopicInfo], window: timedelta
 ) -> Iterable[ConfigurationError]:
-    """A rebuilt shard reads the remembered ids from outcomes, up to one window before the oldest possible command."""
-    if not {"commands", "outcomes"} <= found.keys():
+    """Check the retention of outcomes. A rebuilt shard reads the remembered ids from the outcomes, up to one dedup
+    window before the oldest command that the topic may contain.
+    """
+    if not {"commands", "outcomes"} <= infos.keys():
         return
-    commands_retention = found["commands"].number("retention.ms", UNLIMITED)
-    retention = found["outcomes"].number("retention.ms", UNLIMITED)
+    commands_retention = infos["commands"].number("retention.ms", UNLIMITED)
+    retention = infos["outcomes"].number("retention.ms", UNLIMITED)
     minimum = UNLIMITED if commands_retention == UNLIMITED else commands_retention + 2 * milliseconds(window)
     if retention != UNLIMITED and (minimum == UNLIMITED or retention < minimum):
-        why = f"it must cover the commands' retention and two dedup windows of {show_duration(window)}"
+        reason = f"it must cover the commands' retention and two dedup windows of {show_duration(window)}"
         yield wrong_setting(
             topics.outcomes,
             "retention.ms",
             str(retention),
             f"at least {minimum}" if minimum >= 0 else "-1",
-            why,
+            reason,
         )
 
 
-def _sizes(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Iterable[ConfigurationError]:
-    """A dead letter contains the command's bytes and the reason, so its topic must accept larger records."""
-    if "commands" not in found:
+def _size_mistakes(topics: Topics, infos: Mapping[Kind, TopicInfo]) -> Iterable[ConfigurationError]:
+    """Check the size limits. A dead letter contains a command and a reason, so its topic must accept larger records."""
+    if "commands" not in infos:
         return
-    minimum = found["commands"].number("max.message.bytes", 0) + ENVELOPE_OVERHEAD
+    minimum = infos["commands"].number("max.message.bytes", 0) + ENVELOPE_OVERHEAD
     for kind in ("outcomes", "dead-letters", "deferred"):
-        info = found.get(kind)
+        info = infos.get(kind)
         if info is not None and (size := info.number("max.message.bytes", 0)) < minimum:
-            why = "a command of the largest size and its reason must fit"
-            yield wrong_setting(topics.name(kind), "max.message.bytes", str(size), f"at least {minimum}", why)
+            reason = "a command of the largest size and its reason must fit"
+            name = topics.name(kind)
+            yield wrong_setting(name, "max.message.bytes", str(size), f"at least {minimum}", reason)
 
 
-def _replicas(
-    topics: Topics, found: Iterable[tuple[Kind | ExtraKind, TopicInfo]]
+def _replica_mistakes(
+    topics: Topics, infos: Iterable[tuple[Kind | ExtraKind, TopicInfo]]
 ) -> Iterable[ConfigurationError]:
-    """With three replicas, two must have a record before it counts as written."""
-    for kind, info in found:
-        if info.replication >= 3 and (least := info.number("min.insync.replicas", 1)) < 2:
-            why = "acknowledged records would be lost with one broker"
-            yield wrong_setting(topics.name(kind), "min.insync.replicas", str(least), "at least 2", why)
+    """Check that with three replicas two must have a record before it counts as written."""
+    for kind, info in infos:
+        if info.replication >= 3 and (min_insync := info.number("min.insync.replicas", 1)) < 2:
+            reason = "acknowledged records would be lost with one broker"
+            name = topics.name(kind)
+            yield wrong_setting(name, "min.insync.replicas", str(min_insync), "at least 2", reason)

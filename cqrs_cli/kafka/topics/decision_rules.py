@@ -17,14 +17,15 @@ class DecisionSettings(NamedTuple):
 
     partitioner: Partitioner
     window: int  # the dedup window, ms
-    max_attempts: int  # of a command that `decide` defers
-    early: int = CLOCK_TOLERANCE  # how long before it is due a deferred command may be decided, ms
+    max_attempts: int  # limit for the attempts of a command that `decide` defers
+    clock_tolerance: int = CLOCK_TOLERANCE  # ms by which a deferred command may be decided before it is due
 
     @classmethod
     def of(cls, settings: "Settings") -> "DecisionSettings":
         """Return the decision settings of a project."""
-        window, early = milliseconds(settings.dedup_window), milliseconds(settings.max_clock_skew)
-        return cls(settings.partitioner, window, settings.max_attempts, early)
+        window = milliseconds(settings.dedup_window)
+        clock_tolerance = milliseconds(settings.max_clock_skew)
+        return cls(settings.partitioner, window, settings.max_attempts, clock_tolerance)
 
     def rules(self, described: AggregateTopics, partition: int, payload_threshold: float) -> DecisionRules:
         """Return the rules of one partition. `payload_threshold`: bytes above which data go to the payload store."""
@@ -37,6 +38,6 @@ class DecisionSettings(NamedTuple):
             None,
             self.window,
             sizes["events"],
-            DeferralLimits(self.max_attempts, sizes["commands"], sizes["deferred"], self.early),
+            DeferralLimits(self.max_attempts, sizes["commands"], sizes["deferred"], self.clock_tolerance),
             payload_threshold,
         )

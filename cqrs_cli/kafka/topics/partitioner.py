@@ -16,7 +16,7 @@ _HASHES: dict[str, Callable[[bytes, int], int]] = {
 
 
 def partition_for(partitioner: Partitioner, key: bytes, partitions: int) -> int | None:
-    """Return the partition that `key` hashes to; None if the partitioner is none: it may be in any partition."""
+    """Return the partition that `key` hashes to; None if the partitioner is `none`: the key may be in any partition."""
     hash_key = _HASHES.get(partitioner)
     return hash_key(key, partitions) if hash_key else None
 
@@ -40,11 +40,8 @@ class KeyHome(NamedTuple):
 
     def matching(self, records: list[Record]) -> list[Record]:
         """Return the records whose key hashes to the partition."""
-        hash_key, partition_count, partition = (
-            _HASHES.get(self.partitioner),
-            self.partition_count,
-            self.partition,
-        )
+        partitioner, partition_count, partition = self
+        hash_key = _HASHES.get(partitioner)
         if hash_key is None:
             return records
         return [

@@ -1,4 +1,4 @@
-"""Pure rules for the topics of an aggregate with personal fields: keys stay, unencrypted values do not."""
+"""Pure rules for the topics of an aggregate with personal fields: keys are kept, unencrypted values are deleted."""
 
 from collections.abc import Iterable, Mapping
 
@@ -6,8 +6,8 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.topics.topic_info import (
     UNLIMITED,
     TopicInfo,
-    above_limit,
-    timestamp_limits_set,
+    timestamp_limit_mistakes,
+    upper_limit_mistakes,
     wrong_setting,
 )
 from cqrs_cli.kafka.topics.topics import (
@@ -22,13 +22,13 @@ from cqrs_cli.settings.durations import milliseconds
 
 
 def key_mistakes(
-    topics: Topics, found: Mapping[Kind, TopicInfo], keys: TopicInfo
+    topics: Topics, topic_infos: Mapping[Kind, TopicInfo], keys: TopicInfo
 ) -> Iterable[ConfigurationError]:
     """Yield errors for the keys topic. A key is deleted only by its tombstone, and then soon leaves the disks. The
     partition of a key never changes.
     """
     name = topics.keys
-    count = found["commands"].partitions if "commands" in found else keys.partitions
+    count = topic_infos["commands"].partitions if "commands" in topic_infos else keys.partitions
     if count % keys.partitions:
         yield ConfigurationError(
             f"topic {name} has {keys.partitions} partitions, and {topics.commands} {count}: not a multiple, so owners"
@@ -39,22 +39,22 @@ def key_mistakes(
         yield wrong_setting(
             name, "cleanup.policy", policy, "compact", "keys would be deleted, and encrypted data lost"
         )
-    why = "a key that was erased would stay on the brokers' disks"
-    yield from above_limit(name, keys, "max.compaction.lag.ms", COMPACTION_LAG_MS, why)
-    yield from above_limit(name, keys, "segment.ms", COMPACTION_LAG_MS, why)
-    yield from timestamp_limits_set(
+    reason = "a key that was erased would stay on the brokers' disks"
+    yield from upper_limit_mistakes(name, keys, "max.compaction.lag.ms", COMPACTION_LAG_MS, reason)
+    yield from upper_limit_mistakes(name, keys, "segment.ms", COMPACTION_LAG_MS, reason)
+    yield from timestamp_limit_mistakes(
         name, keys, "after a larger jump of the broker's clock, a key would be rejected for ever"
     )
 
 
-def plain_mistakes(
-    topics: Topics, found: Mapping[Kind, TopicInfo], plan: TopicPlan
+def unencrypted_mistakes(
+    topics: Topics, topic_infos: Mapping[Kind, TopicInfo], plan: TopicPlan
 ) -> Iterable[ConfigurationError]:
     """Yield errors for topics with unencrypted personal values, which must be deleted in time."""
-    why = "personal values stay there as they were sent"
+    reason = "personal values stay there as they were sent"
     for kind in UNENCRYPTED_KINDS:
-        if (info := found.get(kind)) is not None:
+        if (info := topic_infos.get(kind)) is not None:
             if info.number("retention.ms", UNLIMITED) == UNLIMITED:
-                wanted = f"a limit such as {milliseconds(plan.commands_retention)}"
-                yield wrong_setting(topics.name(kind), "retention.ms", str(UNLIMITED), wanted, why)
-            yield from above_limit(topics.name(kind), info, "segment.ms", MAX_SEGMENT_MS, why)
+                requirement = f"a limit such as {milliseconds(plan.commands_retention)}"
+                yield wrong_setting(topics.name(kind), "retention.ms", str(UNLIMITED), requirement, reason)
+            yield from upper_limit_mistakes(topics.name(kind), info, "segment.ms", MAX_SEGMENT_MS, reason)

@@ -33,7 +33,9 @@ class ProcessTopics:
         return f"{self.group}."
 
     def transactional_id(self, topic: str, partition: int) -> str:
-        """Return the same id for every run, so that there is one writer for each partition of events."""
+        """Return the transactional id for a partition of events: the id of every run, so a new writer fences the
+        previous.
+        """
         return f"{self.transactional_ids}{topic}.{partition}"
 
     def configs(self, brokers: int) -> dict[str, str]:
@@ -76,11 +78,11 @@ def process_acls(topics: ProcessTopics, sources: Iterable[str], targets: Iterabl
 
     A lineage topic exists only after a repartitioning, but without an ACL a user cannot find out whether it exists.
     """
-    subscribed = [name for topic in sources for name in (topic, f"{topic.removesuffix('.events')}.lineage")]
+    read_topics = [name for topic in sources for name in (topic, f"{topic.removesuffix('.events')}.lineage")]
     return [
         *(
             RequiredAcl(operation, "topic", topic)
-            for topic in subscribed
+            for topic in read_topics
             for operation in ("Read", "DescribeConfigs")
         ),
         *(
@@ -97,11 +99,11 @@ def process_acls(topics: ProcessTopics, sources: Iterable[str], targets: Iterabl
     ]
 
 
-def denied_process_acls(missing: Sequence[RequiredAcl]) -> ConfigurationError:
+def denied_process_acls(missing_acls: Sequence[RequiredAcl]) -> ConfigurationError:
     """Return the error for a user that lacks these ACLs, at least one."""
-    if len(missing) == 1:
-        return missing[0].denied()
-    listed = "; ".join(map(str, missing))
+    if len(missing_acls) == 1:
+        return missing_acls[0].denied()
+    acl_list = "; ".join(map(str, missing_acls))
     return ConfigurationError(
-        f"not allowed, which a process manager needs: {listed}", "docs/processes.md shows how to grant each"
+        f"not allowed, which a process manager needs: {acl_list}", "docs/processes.md shows how to grant each"
     )

@@ -18,7 +18,7 @@ BROKERS = 3
 #: The roles that get a user. No user needs `init`, since the topic operator creates the topics.
 ROLES: tuple[Role, ...] = ("run", "send", "read")
 
-#: An aggregate's topics that are to be created.
+#: An aggregate's topics, and the settings with which they are created.
 PlannedTopics: TypeAlias = tuple[Topics, TopicPlan]
 
 _TYPES = {"topic": "topic", "group": "group", "transactional-id": "transactionalId"}
@@ -64,27 +64,27 @@ def _user(
     cluster: str,
     prefix: str,
 ) -> dict[str, Any]:
-    wanted = [acl for topics, plan in aggregates for acl in required_acls(role, topics, plan.personal)]
+    acls = [acl for topics, plan in aggregates for acl in required_acls(role, topics, plan.personal)]
     if role == "run":
-        wanted += [acl for process in processes for acl in process.required_acls()]
+        acls += [acl for process in processes for acl in process.required_acls()]
     spec = {
         "authentication": {"type": "scram-sha-512"},
-        "authorization": {"type": "simple", "acls": list(_acls(wanted))},
+        "authorization": {"type": "simple", "acls": list(_acls(acls))},
     }
     return _resource("KafkaUser", f"{prefix}cqrs-{role}", spec, cluster)
 
 
-def _acls(wanted: Iterable[RequiredAcl]) -> Iterator[dict[str, Any]]:
+def _acls(acls: Iterable[RequiredAcl]) -> Iterator[dict[str, Any]]:
     """Yield one entry for each resource, with all operations on it."""
     operations: dict[tuple[str, str, bool], list[str]] = {}
-    for acl in wanted:
-        allowed_operations = operations.setdefault((acl.resource, acl.name, acl.prefixed), [])
-        if acl.operation not in allowed_operations:
-            allowed_operations.append(acl.operation)
-    for (resource, name, prefixed), allowed in operations.items():
+    for acl in acls:
+        resource_operations = operations.setdefault((acl.resource, acl.name, acl.prefixed), [])
+        if acl.operation not in resource_operations:
+            resource_operations.append(acl.operation)
+    for (resource, name, prefixed), resource_operations in operations.items():
         pattern = "prefix" if prefixed else "literal"
         resource_spec = {"type": _TYPES[resource], "name": name, "patternType": pattern}
-        yield {"resource": resource_spec, "operations": allowed}
+        yield {"resource": resource_spec, "operations": resource_operations}
 
 
 def _resource(kind: str, name: str, spec: dict[str, Any], cluster: str) -> dict[str, Any]:

@@ -24,23 +24,25 @@ class TopicInfo:
         return int(self.configs.get(name) or default)
 
 
-def wrong_setting(topic: str, name: str, value: str, requirement: str, why: str) -> ConfigurationError:
+def wrong_setting(topic: str, name: str, value: str, requirement: str, reason: str) -> ConfigurationError:
     """Return the error for a wrong setting. `requirement` ends with the value to set: `at least 2`."""
     setting = requirement.split()[-1]
     return ConfigurationError(
-        f"topic {topic} has {name}={value}, needs {requirement}: {why}",
+        f"topic {topic} has {name}={value}, needs {requirement}: {reason}",
         f"set it: kafka-configs.sh --bootstrap-server HOST:PORT --alter --topic {topic} --add-config {name}={setting}",
     )
 
 
-def above_limit(topic: str, info: TopicInfo, name: str, limit: int, why: str) -> Iterable[ConfigurationError]:
+def upper_limit_mistakes(
+    topic: str, info: TopicInfo, name: str, limit: int, reason: str
+) -> Iterable[ConfigurationError]:
     """Yield the error for a setting that is above its limit."""
     if (value := info.number(name, ANY_DIFFERENCE)) > limit:
-        yield wrong_setting(topic, name, str(value), f"at most {limit}", why)
+        yield wrong_setting(topic, name, str(value), f"at most {limit}", reason)
 
 
-def timestamp_limits_set(topic: str, info: TopicInfo, why: str) -> Iterable[ConfigurationError]:
+def timestamp_limit_mistakes(topic: str, info: TopicInfo, reason: str) -> Iterable[ConfigurationError]:
     """Yield the errors for limits by which the topic would reject a record for its timestamp."""
     for name in TIMESTAMP_LIMITS:
         if (limit := info.number(name, ANY_DIFFERENCE)) != ANY_DIFFERENCE:
-            yield wrong_setting(topic, name, str(limit), str(ANY_DIFFERENCE), why)
+            yield wrong_setting(topic, name, str(limit), str(ANY_DIFFERENCE), reason)

@@ -48,7 +48,7 @@ def min_insync_replicas(brokers: int) -> str:
 class TopicPlan:
     """The settings of new topics.
 
-    `requires_partitions`: the operator requested this partition count, so another count is a mistake.
+    `requires_partitions`: the operator requested `partitions`, so existing topics with another count are a mistake.
     """
 
     partitions: int = 4
@@ -71,21 +71,20 @@ class TopicPlan:
         Time and size limits are set explicitly, so that a broker's defaults do not delete events.
         """
         is_unencrypted = self.personal and kind in UNENCRYPTED_KINDS
-        retention = (
-            self.commands_retention
-            if kind == "commands" or is_unencrypted
-            else None
-            if kind in ("events", "deferred")
-            else self.outcomes_retention
-        )
+        if kind == "commands" or is_unencrypted:
+            retention: timedelta | None = self.commands_retention
+        elif kind in ("events", "deferred"):
+            retention = None
+        else:
+            retention = self.outcomes_retention
         # The broker stamps commands, so clients' clocks decide nothing; the other topics have the command's timestamp.
         stamped_by_broker = kind == "commands"
         overhead = ENVELOPE_OVERHEAD if kind in ("outcomes", "dead-letters", "deferred") else 0
-        compacted = {"delete.retention.ms": str(MIN_TOMBSTONE_MS), "min.cleanable.dirty.ratio": "0.1"}
+        compaction = {"delete.retention.ms": str(MIN_TOMBSTONE_MS), "min.cleanable.dirty.ratio": "0.1"}
         return {
             **({} if stamped_by_broker else dict.fromkeys(TIMESTAMP_LIMITS, str(ANY_DIFFERENCE))),
             "cleanup.policy": "compact" if kind == "deferred" else "delete",
-            **(compacted if kind == "deferred" else {}),
+            **(compaction if kind == "deferred" else {}),
             "retention.ms": "-1" if retention is None else str(milliseconds(retention)),
             "retention.bytes": "-1",
             **({"segment.ms": str(MAX_SEGMENT_MS)} if is_unencrypted else {}),
@@ -173,7 +172,9 @@ class Topics:
         return f"cqrs.{self.events}."
 
     def transactional_id(self, partition: int) -> str:
-        """Return the same id for every run: one writer per partition, since exclusivity belongs to the events topic."""
+        """Return the transactional id of a partition's writers: the id of every run, so a new writer fences the
+        previous.
+        """
         return f"{self.transactional_ids}{partition}"
 
 
@@ -189,9 +190,9 @@ class AggregateTopics:
     partitions: int
     ids: Mapping[Kind, str]
     max_bytes: Mapping[Kind, int]
-    lineage_id: str | None = None  # of the lineage topic; None: never repartitioned
-    keys_id: str | None = None  # of the keys topic; None: no personal fields, or not requested
-    key_partitions: int = 0  # of the keys topic: fixed when it was created
+    lineage_id: str | None = None  # topic id of the lineage topic; None: never repartitioned
+    keys_id: str | None = None  # topic id of the keys topic; None: no personal fields, or not requested
+    key_partitions: int = 0  # partition count of the keys topic, which never changes
 
     def keys_partition(self, partition: int) -> int:
         """Return the partition of the keys topic that the owner of this partition writes and reads.

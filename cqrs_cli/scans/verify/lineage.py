@@ -57,7 +57,7 @@ def lineage_changes(earlier: Certificate, current: CertifiedLineage | None) -> l
     return check_log(certified.partitions[0], current.log, current.partial).changes
 
 
-def growth_change(before: int, current: int, lineage: CertifiedLineage | None) -> LogChange | None:
+def repartitioning_change(before: int, current: int, lineage: CertifiedLineage | None) -> LogChange | None:
     """Return a violation if the partitions since a certificate of `before` partitions do not come from a
     repartitioning.
     """

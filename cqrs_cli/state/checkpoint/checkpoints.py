@@ -46,7 +46,7 @@ class Checkpoints:
         return [file.name for file in self.folder.files() if file.name.endswith(MANIFEST_SUFFIX)]
 
     def write(self, data: Path, make_manifest: Callable[[int, str], Manifest], keep: int) -> Manifest:
-        """Upload a copy of a shard, then its manifest; then remove all checkpoints but the newest `keep`.
+        """Upload a copy of a shard, then its manifest; then remove all but the newest `keep` checkpoints.
 
         `make_manifest` returns the manifest for the size and the SHA-256 of the data.
         """
@@ -60,39 +60,39 @@ class Checkpoints:
         self._remove_old(keep)
         return manifest
 
-    def next_time(self, after: Manifest | None) -> int:
-        """Return the time of the next checkpoint (ms). It is later than `after`, even if this machine's clock lags."""
+    def next_time(self, newest: Manifest | None) -> int:
+        """Return the time of the next checkpoint (ms): later than the checkpoint `newest`, even if the clock lags."""
         now = time.time_ns() // 1_000_000
-        return now if after is None else max(now, after.written + 1)
+        return now if newest is None else max(now, newest.written + 1)
 
     def download(self, manifest: Manifest, path: Path, report_progress: Callable[[int], None]) -> None:
         """Download the data of a checkpoint; raises `DamagedError` if it does not match the manifest.
 
         `report_progress` gets the number of downloaded bytes.
         """
-        digest, downloaded = sha256(), 0
+        digest, downloaded_bytes = sha256(), 0
         with path.open("wb") as file:
             for chunk in self.folder.chunks(manifest.data):
                 digest.update(chunk)
                 file.write(chunk)
-                downloaded += len(chunk)
-                report_progress(downloaded)
-                if downloaded > manifest.size:
+                downloaded_bytes += len(chunk)
+                report_progress(downloaded_bytes)
+                if downloaded_bytes > manifest.size:
                     break
-        if downloaded != manifest.size:
-            raise DamagedError(f"{manifest} has {downloaded} of {manifest.size} bytes")
+        if downloaded_bytes != manifest.size:
+            raise DamagedError(f"{manifest} has {downloaded_bytes} of {manifest.size} bytes")
         if digest.hexdigest() != manifest.sha256:
             raise DamagedError(f"{manifest} does not have the SHA-256 of its manifest")
 
     def _remove_old(self, keep: int) -> None:
-        """Remove all manifests but the newest `keep`, and all older data, also data of interrupted uploads."""
+        """Remove all but the newest `keep` manifests, and all older data, also the data of interrupted uploads."""
         names = self._manifest_names()
-        kept = names[-keep:]
-        for name in names[:-keep]:
+        old_names, new_names = names[:-keep], names[-keep:]
+        for name in old_names:
             self.folder.remove(name)
-        oldest = min(_stem(name) for name in kept)
+        oldest_stem = min(_stem(name) for name in new_names)
         for file in self.folder.files():
-            if file.name.endswith(DATA_SUFFIX) and file.name.removesuffix(DATA_SUFFIX) < oldest:
+            if file.name.endswith(DATA_SUFFIX) and file.name.removesuffix(DATA_SUFFIX) < oldest_stem:
                 self.folder.remove(file.name)
 
 

@@ -1,4 +1,4 @@
-"""The manifest of a checkpoint: its identity, and its positions with evidence that it belongs to the present log."""
+"""The manifest of a checkpoint: the identity of its shard, its positions, and evidence of the log that it is from."""
 
 import struct
 import sys
@@ -31,8 +31,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     identity: Identity
     platform: str = PLATFORM
     positions: Positions
-    loss: str  # the loss that an operator had accepted, as in the claim
-    aggregates: int  # in the shard
+    loss: str  # the loss of records that an operator had accepted, as in the claim
+    aggregates: int  # number of aggregates in the shard
     size: int  # bytes of the data
     sha256: str
 

@@ -105,7 +105,7 @@ def test_commands_of_a_file_follow_each_other(cqrs_on_broker: Cqrs, tmp_path: Pa
         ("accepted", 3),
     ]
     assert result.status == 7
-    assert json.loads(result.err)["error"]["message"] == "1 of 5 commands refused"
+    assert json.loads(result.err)["error"]["message"] == "1 of 5 commands not accepted"
     assert command_count(cqrs_on_broker) == 0
 
 

@@ -93,7 +93,7 @@ def test_title_of_readme_is_the_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("aggregate", [scaffold.INVENTORY, scaffold.first_aggregate("room")])
 def test_commands_of_the_readme_are_valid(tmp_path: Path, aggregate: scaffold.FirstAggregate) -> None:
-    scaffold.create(tmp_path, first=aggregate)
+    scaffold.create(tmp_path, aggregate=aggregate)
     lines = re.findall(r"^    (cqrs .*)$", (tmp_path / "README.md").read_text(), re.MULTILINE)
     assert any("--not-before" in line for line in lines)
     assert any("--process" in line for line in lines) and any("--projection" in line for line in lines)

@@ -83,7 +83,7 @@ def test_rejections_end_with_7(cqrs_on_broker: Cqrs, owner: SimpleOwner) -> None
         accepted_again = cqrs_on_broker(*deposit, "2")
     assert [s.status for s in (rejected, rejected_again, accepted, accepted_again)] == [7, 7, 0, 0]
     assert [s.out.count("NOT_OPEN") for s in (rejected, rejected_again)] == [1, 0]
-    assert rejected.err.startswith("error: refused; see its state: cqrs show ")
+    assert rejected.err.startswith("error: the command was not accepted; see its state: cqrs show ")
     assert rejected.err.endswith(" bank_account a\n")
     assert accepted_again.out.startswith("duplicate")
 
@@ -153,10 +153,10 @@ def test_stopping_the_wait_names_the_id(
     error: BaseException,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def remaining(self: OutcomeWaiter, timeout: float) -> Iterator[list[ReceivedOutcome]]:
+    def remaining_outcomes(self: OutcomeWaiter, timeout: float) -> Iterator[list[ReceivedOutcome]]:
         raise error
 
-    monkeypatch.setattr(OutcomeWaiter, "remaining", remaining)
+    monkeypatch.setattr(OutcomeWaiter, "remaining_outcomes", remaining_outcomes)
     broker_flags = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
     result = cqrs("send", "bank_account", "a", "Close", "--wait", "--id", "id-7", *broker_flags)
     assert "sending again with the same id is safe: --id id-7\n" in result.err

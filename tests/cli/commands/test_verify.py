@@ -8,7 +8,10 @@ from tests.cli.conftest import Cqrs
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["bank_account", "--incremental", "x", "--state"], "--state folds all events, --incremental reads"),
+        (
+            ["bank_account", "--incremental", "x", "--state"],
+            "--state folds all events, --incremental only new events",
+        ),
         (["--incremental", "x"], "a folder of --incremental is for one aggregate"),
         (["bank_account", "--erased", "--state"], "--erased is a verification of its own"),
         (["bank_account", "--scan-path", "x"], "--scan-path searches for erased data; add --erased"),

@@ -24,7 +24,10 @@ def poll():
     number = next(numbers)
     if number == {failing}:
         raise ValueError("the poll failed")
-    statuses = [PartitionStatus(AGGREGATE, name, name, "", 0, at=number, lag=number) for name in ("bank", "order")]
+    statuses = [
+        PartitionStatus(AGGREGATE, name, name, "", 0, polled_at=number, lag=number)
+        for name in ("bank", "order")
+    ]
     return StatusSnapshot(number * 1000, tuple(statuses))
 
 def draw(view, snapshot, choices):

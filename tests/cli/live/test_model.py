@@ -23,7 +23,7 @@ def test_keys_sort_the_rows() -> None:
 
 def test_every_sort_has_its_key() -> None:
     keys = {key: Choices().press(key).sort for key in "nsdrlo"}
-    assert list(keys.values()) == ["name", "sent", "decided", "refused", "lag", "oldest"]
+    assert list(keys.values()) == ["name", "sent", "decided", "rejected", "lag", "oldest"]
 
 
 def test_aggregates_can_be_folded() -> None:
@@ -45,7 +45,7 @@ def test_pausing_and_quitting_are_keys() -> None:
 def test_reasons_are_counted_for_a_minute() -> None:
     reasons = Reasons()
     for time, count in ((0.0, 9), (50.0, 2), (70.0, 3)):
-        status = decided_partition(at=time, reasons={"EMPTY": count, "CLOSED": 1})
-        reasons.add_snapshot(status_snapshot(status, replace(subscribed_partition(), at=time)))
+        status = decided_partition(polled_at=time, reasons={"EMPTY": count, "CLOSED": 1})
+        reasons.add_snapshot(status_snapshot(status, replace(subscribed_partition(), polled_at=time)))
     assert reasons.most_frequent(1) == [("bank", "EMPTY", 5)]
     assert reasons.most_frequent(5) == [("bank", "EMPTY", 5), ("bank", "CLOSED", 2)]

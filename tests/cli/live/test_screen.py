@@ -98,7 +98,7 @@ def test_wide_screens_show_every_column() -> None:
         "partition",
         "sent/s",
         "decided/s",
-        "refused/s",
+        "rejected/s",
         "lag",
         "oldest",
         "latency",

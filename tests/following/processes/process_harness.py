@@ -34,7 +34,7 @@ from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.kafka.topics.topics import Kind, TopicPlan, Topics
-from cqrs_cli.runs.task import own_partitions, without_aggregates
+from cqrs_cli.runs.task import own_partitions, process_only_plan
 from cqrs_cli.settings.settings import load_settings
 from tests.following.projections.projector_harness import event_record
 from tests.following.projections.topics import write_events
@@ -217,7 +217,7 @@ def _run_and_exit(plan: ProcessPlan, fault: str, pipe: Pipe) -> None:
 
 def run_in_this_process(plan: ProcessPlan, attempt: int = 0) -> list[ProcessResult]:
     """Own every partition of the plan in this process, as one Spark task does."""
-    results = own_partitions(without_aggregates(plan), plan.subscriptions, attempt, plan)
+    results = own_partitions(process_only_plan(plan), plan.subscriptions, attempt, plan)
     return [result for result in results if isinstance(result, ProcessResult)]
 
 

@@ -144,7 +144,7 @@ def test_partitions_added_by_hand_are_refused(harness: RepartitionedHarness) -> 
     harness.add_partition()
     with Admin(harness.connection) as admin:
         admin.add_partitions(harness.events, 3)
-        eventually(lambda: len(admin.have_leaders(harness.events)) == 3)
+        eventually(lambda: len(admin.leader_flags(harness.events)) == 3)
     with pytest.raises(ConfigurationError, match="have 3 partitions, but its partition history ends with 2"):
         harness.plan()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cqrs_cli.jobs.engine.daemon import without_archives
+from cqrs_cli.jobs.engine.daemon import remove_archives
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -59,14 +59,14 @@ def test_daemon_modules_start_no_thread() -> None:
 def test_archives_of_installed_pyspark_are_removed() -> None:
     import pyspark
 
-    assert without_archives([*archives(Path(pyspark.__file__).parent), *sys.path]) == sys.path
+    assert remove_archives([*archives(Path(pyspark.__file__).parent), *sys.path]) == sys.path
 
 
 def test_archives_of_another_spark_stay(tmp_path: Path) -> None:
     path = [*archives(tmp_path), *sys.path]
-    assert without_archives(path) == path
+    assert remove_archives(path) == path
 
 
 def test_archives_stay_without_installed_pyspark(tmp_path: Path) -> None:
     path = [*archives(tmp_path), str(tmp_path)]
-    assert without_archives(path) == path
+    assert remove_archives(path) == path

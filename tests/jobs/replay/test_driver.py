@@ -14,7 +14,7 @@ import pytest
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
 from cqrs_cli.jobs.engine.staging import Target, staged_writer
-from cqrs_cli.jobs.replay.driver import ReplaySummary, parts_for, plan_replay, replay_events
+from cqrs_cli.jobs.replay.driver import ReplaySummary, parts_per_partition, plan_replay, replay_events
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.scans.replay.fold import NOTHING
@@ -72,7 +72,7 @@ def test_digest_is_independent_of_tasks(replay: Replay, append_events: Callable[
     ("tasks", "partitions", "parts"), [(2, 4, 1), (2, 2, 1), (3, 2, 1), (8, 2, 4), (2, 0, 2)]
 )
 def test_tasks_without_partition_get_parts(tasks: int, partitions: int, parts: int) -> None:
-    assert parts_for(tasks, partitions) == parts
+    assert parts_per_partition(tasks, partitions) == parts
 
 
 def test_empty_topic_replays_to_nothing(replay: Replay) -> None:

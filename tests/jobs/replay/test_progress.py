@@ -138,4 +138,4 @@ def test_workers_report_to_the_driver(spark: "SparkContext", connection: Connect
         eventually(lambda: listeners[0].progress({})[:3] == (12_000, 12_000, 12_000))
 
     plan = plan_replay(connection, log, "aggregates", ROOT)
-    assert driver.replay_events(spark, plan, show=watch, listen=listen).total.events == 12_000
+    assert driver.replay_events(spark, plan, show=watch, make_listener=listen).total.events == 12_000

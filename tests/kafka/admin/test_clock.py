@@ -9,7 +9,7 @@ import pytest
 from cqrs_cli.cli.clocks import warn_of_clock_difference
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.doctor.cluster import compare_clocks
-from cqrs_cli.kafka.admin.clock import OwnClock, clock_difference, clocks_text, this_clock
+from cqrs_cli.kafka.admin.clock import OwnClock, clock_difference, clock_message, local_clock
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.settings import load_settings
@@ -18,7 +18,7 @@ DAY = 86_400_000
 
 
 def shifted_clock(shift: int) -> OwnClock:
-    return lambda: this_clock() + shift
+    return lambda: local_clock() + shift
 
 
 @pytest.mark.kafka
@@ -53,8 +53,8 @@ def test_difference_is_a_lower_bound(leader_time: int, difference: int | None) -
 
 
 def test_difference_is_described() -> None:
-    assert "is 172,800 s ahead of the broker's" in clocks_text(2 * DAY)
-    assert "is 60 s behind the broker's" in clocks_text(-60_000)
+    assert "is 172,800 s ahead of the broker's" in clock_message(2 * DAY)
+    assert "is 60 s behind the broker's" in clock_message(-60_000)
 
 
 class FakeCli:

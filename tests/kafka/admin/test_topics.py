@@ -161,8 +161,8 @@ def test_open_transaction_names_its_owner(admin: Admin, connection: Connection, 
     assert str(transaction).startswith(
         f"open transaction {topics.transactional_id(1)} (producer id {transaction.producer_id})"
     )
-    assert not transaction.hangs(now=transaction.since + 1000)
-    assert transaction.hangs(now=transaction.since + 24 * 3_600_000)
+    assert not transaction.hangs(now=transaction.began_at + 1000)
+    assert transaction.hangs(now=transaction.began_at + 24 * 3_600_000)
     producer.abort_transaction(20)
     assert eventually(lambda: not admin.all_open_transactions([(topics.events, 1)]))
 
@@ -184,7 +184,7 @@ def test_short_transactions_do_not_hang(admin: Admin, connection: Connection, to
         transaction
         for snapshot in snapshots
         for transaction in snapshot
-        if transaction.hangs(now=transaction.since + 1000)
+        if transaction.hangs(now=transaction.began_at + 1000)
     ]
 
 

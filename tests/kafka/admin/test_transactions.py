@@ -8,11 +8,11 @@ OPEN = OpenTransaction(
     first_offset=17,
     producer_id=1001,
     producer_epoch=2,
-    since=1_795_222_800_000,
+    began_at=1_795_222_800_000,
     transactional_id="cqrs.bank.events.3",
     timeout_ms=20_000,
 )
-ORPHANED = OpenTransaction("bank.events", 3, 17, 1001, 2, since=1_795_222_800_000)
+ORPHANED = OpenTransaction("bank.events", 3, 17, 1001, 2, began_at=1_795_222_800_000)
 
 
 def test_text_names_owner_and_start() -> None:
@@ -21,12 +21,12 @@ def test_text_names_owner_and_start() -> None:
 
 
 def test_transaction_past_its_timeout_hangs() -> None:
-    assert not OPEN.hangs(OPEN.since + 20_000 + GRACE_MS)
-    assert OPEN.hangs(OPEN.since + 20_001 + GRACE_MS)
+    assert not OPEN.hangs(OPEN.began_at + 20_000 + GRACE_MS)
+    assert OPEN.hangs(OPEN.began_at + 20_001 + GRACE_MS)
 
 
 def test_transaction_without_coordinator_hangs() -> None:
-    assert ORPHANED.hangs(ORPHANED.since)
+    assert ORPHANED.hangs(ORPHANED.began_at)
 
 
 def test_abort_command_is_kafkas_own() -> None:

@@ -5,7 +5,7 @@ from msgspec import UNSET
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.certificate import Certificate, LogHasher, read_certificate, write_certificate
-from cqrs_cli.scans.verify.lineage import CertifiedLineage, growth_change, lineage_changes
+from cqrs_cli.scans.verify.lineage import CertifiedLineage, lineage_changes, repartitioning_change
 
 
 def certify_lineage(*values: bytes, cut: int | None = None, id: str = "L") -> CertifiedLineage:
@@ -53,5 +53,10 @@ def test_altered_lineage_is_found(lineage: CertifiedLineage | None, message: str
 def test_added_targets_are_no_change() -> None:
     """Only the targets of a repartitioning may be new partitions."""
     lineage = certify_lineage(b"grow")
-    assert growth_change(4, 8, lineage) is growth_change(8, 8, lineage) is growth_change(4, 4, None) is None
-    assert growth_change(4, 8, None) == growth_change(4, 8, lineage._replace(counts=(2, 8)))
+    assert (
+        repartitioning_change(4, 8, lineage)
+        is repartitioning_change(8, 8, lineage)
+        is repartitioning_change(4, 4, None)
+        is None
+    )
+    assert repartitioning_change(4, 8, None) == repartitioning_change(4, 8, lineage._replace(counts=(2, 8)))

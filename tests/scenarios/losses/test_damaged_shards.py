@@ -162,7 +162,7 @@ def test_full_disk_stops_the_owner_clearly(
     with limit_file_size(1 << 20):
         error = run_plan_for_error(plan)
     assert isinstance(error, ConfigurationError) and error.exit_code == 3
-    assert "disk is full" in error.message and "make room" in error.hint
+    assert "disk is full" in error.message and "free disk space" in error.hint
     run_plan(counters.plan())
     counters.check()
 
@@ -184,7 +184,7 @@ def test_grown_disk_lets_the_owner_continue(counters: TopicHarness, disk: Path) 
     counters.send(*(s for n in range(1500) for s in increment_commands(1, "s" * 400 + str(n))))
     error = run_plan_for_error(counters.plan())
     assert isinstance(error, ConfigurationError) and error.exit_code == 3
-    assert "make room" in error.hint
+    assert "free disk space" in error.hint
     subprocess.run(["mount", "-o", "remount,size=64m", disk], check=True)
     run_plan(counters.plan())
     counters.check()

@@ -131,7 +131,7 @@ def test_overdue_call_ends_the_process(lagging_bank: TopicHarness) -> None:
         plan, Partition("bank_account", 0), lagging_bank.aggregate, 0, threading.Event()
     )
     owner.clock, owner.exit = lambda: clock[0], exit_codes.append
-    writer = SimpleNamespace(overdue=plan.timing.overdue_timeout - 1)
+    writer = SimpleNamespace(overdue_seconds=plan.timing.overdue_timeout - 1)
     owner.session = cast(Session[Any], SimpleNamespace(writer=writer))
 
     def check_for(seconds: float) -> list[int]:
@@ -143,7 +143,7 @@ def test_overdue_call_ends_the_process(lagging_bank: TopicHarness) -> None:
 
     assert check_for(50) == []
     clock[0] += 2 * plan.timing.pause_threshold
-    writer.overdue += 2 * plan.timing.pause_threshold
+    writer.overdue_seconds += 2 * plan.timing.pause_threshold
     assert check_for(plan.timing.pause_threshold) == []
     assert check_for(1) == [os.EX_SOFTWARE]
 

@@ -15,7 +15,7 @@ from cqrs_cli.errors import ConfigurationError, CqrsError
 from cqrs_cli.state.checkpoint.checkpoints import Checkpoints, DamagedError
 from cqrs_cli.state.checkpoint.manifest import Manifest
 from cqrs_cli.state.checkpoint.temporary_folder import temporary_folder
-from cqrs_cli.state.errors import REBUILD, CorruptError
+from cqrs_cli.state.errors import REBUILD_HINT, CorruptError
 from cqrs_cli.state.shard import install_shard, open_shard
 from cqrs_cli.storage.folder import open_folder
 from tests.state.checkpoint.folders import FullFolder, InChunks
@@ -174,7 +174,7 @@ def test_copy_of_another_log_changes_nothing(
     prepared = copy_shard(open_test_shard, tmp_path / "prepared")
     with pytest.raises(CorruptError, match="differs: revision was 1 and is 2") as raised:
         install_shard(path, prepared, replace(IDENTITY, revision=2), "")
-    assert raised.value.hint == REBUILD
+    assert raised.value.hint == REBUILD_HINT
     assert find_state(open_test_shard().store, "a") == stored_state()
 
 

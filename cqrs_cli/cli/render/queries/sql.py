@@ -29,10 +29,10 @@ def print_rows(
     `check_complete` is called before each row is printed, and raises an error if the query missed records.
     """
     if format == "json":
-        for (document,) in _checked(result.toLocalIterator(), check_complete):
+        for (document,) in _checked_rows(result.toLocalIterator(), check_complete):
             cli.write_line(document.encode())
     elif format == "csv":
-        for line in csv_lines(result.columns, _checked(result.toLocalIterator(), check_complete)):
+        for line in csv_lines(result.columns, _checked_rows(result.toLocalIterator(), check_complete)):
             cli.write_line(line)
     else:
         rows = result.limit(MAX_ROWS + 1).collect()
@@ -42,7 +42,7 @@ def print_rows(
             cli.print_note(f"these are the first {MAX_ROWS:,} rows: --format csv or json prints all")
 
 
-def _checked(rows: "Iterable[Any]", check_complete: Callable[[], None]) -> Iterator[Any]:
+def _checked_rows(rows: "Iterable[Any]", check_complete: Callable[[], None]) -> Iterator[Any]:
     for row in rows:
         check_complete()
         yield row

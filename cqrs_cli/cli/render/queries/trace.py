@@ -51,7 +51,7 @@ def command_document(node: CommandNode) -> dict[str, Any]:
         "outcome": None if node.outcome is None else data_of(node.outcome),
         "dead_letter": None if node.dead_letter is None else _letter_document(node.dead_letter),
         "events": [_event_document(event) for event in node.events],
-        "commands": [command_document(caused) for caused in node.commands],
+        "commands": [command_document(caused_node) for caused_node in node.commands],
     }
 
 
@@ -72,7 +72,7 @@ def _event_document(node: EventNode) -> dict[str, Any]:
         "id": message.id,
         "type": message.type,
         "data": data_of(message),
-        "commands": [command_document(caused) for caused in node.commands],
+        "commands": [command_document(caused_node) for caused_node in node.commands],
     }
 
 
@@ -107,10 +107,10 @@ def _add_command(tree: "Tree", node: CommandNode) -> None:
         branch.add(Text(printable(f"dead letter  {reason_of(node.dead_letter)}"), "yellow"))
     for event in node.events:
         event_branch = branch.add(_event_line(event.message))
-        for caused in event.commands:
-            _add_command(event_branch, caused)
-    for caused in node.commands:
-        _add_command(branch, caused)
+        for caused_node in event.commands:
+            _add_command(event_branch, caused_node)
+    for caused_node in node.commands:
+        _add_command(branch, caused_node)
 
 
 def _command_line(node: CommandNode) -> "Text":

@@ -59,7 +59,10 @@ def whatif_result(aggregate: str, module: str, result: "DecidedAgain", target: "
 
 def _sorted_counts(result: "DecidedAgain") -> list[tuple["Label", int]]:
     order = ("outcome", "events", "version", "state")
-    return sorted(result.counts.items(), key=lambda item: (order.index(item[0][0]), -item[1], item[0]))
+    return sorted(
+        result.counts.items(),
+        key=lambda label_count: (order.index(label_count[0][0]), -label_count[1], label_count[0]),
+    )
 
 
 def _label_text(label: "Label") -> str:
