@@ -23,7 +23,8 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.encryption import DataKey, DecryptionError
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.keys.address import KeyRingAddress
-from cqrs_cli.keys.partition_keys import EventsLog, KeyUse, PartitionKeys
+from cqrs_cli.keys.log import EventsLog
+from cqrs_cli.keys.partition_keys import KeyUse, PartitionKeys
 
 
 class DecryptorKeys(NamedTuple):

@@ -27,7 +27,7 @@ from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.keys.decrypted_keys import MAX_KEYS, DecryptedKeys
 from cqrs_cli.keys.keyring import Keyring
-from cqrs_cli.keys.partition_keys import KeysLog, key_records
+from cqrs_cli.keys.log import KeysLog, key_bounds, key_records
 from cqrs_cli.keys.topic import COMPACTION_TICK, KeyTable, WrappedKey, key_value
 from cqrs_cli.state.key_cache import EndedKey, KeyChange, KeyOffsets, KeyRecord, KeyStore, apply_change
 
@@ -96,13 +96,8 @@ class OwnerKeys:
             self._key_store.clear()
         offsets = self._key_store.offsets
         self.read = offsets.keys
-        start, end = self._log.bounds(self.partition)
+        start, end = key_bounds(self._log, self.partition, offsets.keys)
         self._log.close()  # a client has eight descriptors, and reading opens another client
-        if offsets.keys > end:
-            raise ContradictionError(
-                f"{self.log_name} ends at {end}, before the {offsets.keys} that was already read",
-                "the topic was truncated or replaced: restore it before anything is decided",
-            )
         for records in self._log.read(self.partition, max(offsets.keys, start), end):
             own_records = records if key_filter is None else key_filter.matching(records)
             self._changes = [

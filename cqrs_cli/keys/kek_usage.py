@@ -6,7 +6,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.keys.partition_keys import key_record
+from cqrs_cli.keys.log import key_record
 
 
 class KekUsage(NamedTuple):

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -12,45 +12,14 @@ from cqrs_cli.errors import ContradictionError
 from cqrs_cli.keys.address import KeyRingAddress
 from cqrs_cli.keys.decrypted_keys import DecryptedKeys
 from cqrs_cli.keys.keyring import Keyring
-from cqrs_cli.keys.topic import KeyTable, Treatment, WrappedKey, read_key
+from cqrs_cli.keys.log import KeysLog, key_bounds, key_records
+from cqrs_cli.keys.topic import KeyTable, Treatment, WrappedKey
 
 #: Age in seconds from which keys are read from the start again: compaction may have removed a tombstone by then. The
 #: keys topic keeps a tombstone for a day (`delete.retention.ms`).
 _REREAD_AFTER = 3600.0
 
 _NO_KEYS = KeyTable()
-
-
-class KeysLog(Protocol):
-    """Access to the keys topic and the events topic of an aggregate, for readers of keys."""
-
-    topic: str  # the keys topic
-
-    def partition_count(self) -> int:
-        """Return the number of partitions of the keys topic, which never changes; raises an error without a topic."""
-
-    def end_of_events(self, partition: int) -> int:
-        """Return the last stable offset of a partition of the events."""
-
-    def bounds(self, partition: int) -> tuple[int, int]:
-        """Return the log start and the high watermark of a partition of the keys."""
-
-    def read(self, partition: int, start: int, end: int) -> Iterable[list[Record]]:
-        """Yield all committed keys from `start` to `end`. Waits for open transactions."""
-
-    def close(self) -> None: ...
-
-
-class EventsLog(KeysLog, Protocol):
-    """Access for readers of events, which also search the events for an `Erased` of a missing key."""
-
-    def event_partitions(self) -> int:
-        """Return the current number of partitions of the events topic."""
-        ...
-
-    def events_from(self, partition: int, start: int) -> Iterable[list[Record]]:
-        """Yield all committed events from `start` to the high watermark. Waits for open transactions."""
-        ...
 
 
 class KeyUse(Struct, frozen=True):
@@ -141,16 +110,10 @@ class PartitionKeys:
     def read_to_end(self) -> bool:
         """Read the keys up to their current end; return False if there is no record at all.
 
-        Raises `ContradictionError` if the topic ends before the offset that was read: then keys were lost, not erased.
+        Raises `ContradictionError` as `key_bounds` does.
         """
         self._read_at = self._clock()
-        start, end = self._log.bounds(self._partition)
-        if end < self._next_offset:
-            raise ContradictionError(
-                f"{self._log.topic} partition {self._partition} ends at {end}, "
-                f"before the {self._next_offset} that was read",
-                "the topic was truncated or replaced: restore it before you read events with its keys",
-            )
+        start, end = key_bounds(self._log, self._partition, self._next_offset)
         for records in self._log.read(self._partition, max(start, self._next_offset), end):
             for subject, wrapped in self._own_records(records):
                 self._known[subject] = self._table_of(subject).with_record(wrapped)
@@ -213,21 +176,3 @@ class PartitionKeys:
 
 def _no_keyring() -> Keyring:
     raise AssertionError("this reader decrypts nothing")
-
-
-def key_records(
-    topic: str, partition: int, records: Iterable[Record]
-) -> Iterator[tuple[str, WrappedKey | None]]:
-    """Yield the result of `key_record` for each record."""
-    return (key_record(topic, partition, record) for record in records)
-
-
-def key_record(topic: str, partition: int, record: Record) -> tuple[str, WrappedKey | None]:
-    """Return a record's subject and key, None for a tombstone; raises `ContradictionError` for an invalid record."""
-    try:
-        return (record.key or b"").decode(), read_key(record.value)
-    except ValueError as error:
-        raise ContradictionError(
-            f"{topic} partition {partition} offset {record.offset} is not a key: {error}",
-            "only owners may write to this topic: find out which client wrote the record",
-        ) from None

@@ -115,6 +115,14 @@ def test_half_an_erasure_is_unresolved(owner: OwnerStates, logs: LogsInMemory, e
     assert not successor.store.get_value(UNRESOLVED_KEYS_MARKER)
 
 
+def test_truncated_keys_topic_stops_an_owner(owner: OwnerStates, logs: LogsInMemory) -> None:
+    owner.decide(register(1), register(2, "d"))
+    owner.states.flush()
+    del logs.keys.records[1:]
+    with pytest.raises(ContradictionError, match=r"customer\.keys partition 0 ends at 1, before the 2"):
+        OwnerStates(logs, owner.store, owner.cache).recover()
+
+
 def test_lost_key_stops_recovery(owner: OwnerStates, logs: LogsInMemory) -> None:
     key, logs.keys.records[0] = logs.keys.records[0], None
     successor = OwnerStates(logs)
