@@ -55,7 +55,7 @@ class DecidedAgain(NamedTuple):
     commands: int
     aggregates: int
     not_asked: int
-    deleted: list[int]  # partitions where retention has deleted requested commands
+    incomplete_partitions: list[int]  # partitions where retention has deleted requested commands
     counts: Counter[Label]
     examples: dict[Label, list[HistoryDifference]]
     seconds: float

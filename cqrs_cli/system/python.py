@@ -19,7 +19,9 @@ def is_optimized(
 
 
 def require_assertions(optimize: int = sys.flags.optimize) -> None:
-    """Raise `ConfigurationError` if Python skips assertions: kafka-python reads bytes of an answer within them."""
+    """Raise `ConfigurationError` if Python skips assertions: kafka-python has `assert` statements that read
+    bytes of an answer.
+    """
     if optimize:
         raise ConfigurationError(
             "Python runs without assertions, which a library needs to read Kafka's answers",

@@ -1,4 +1,4 @@
-"""`cqrs rebuild`: fold new shards from the log, while the old shards serve."""
+"""`cqrs rebuild`: fold new shards from the log, while runs use the old shards."""
 
 from typing import Annotated
 
@@ -28,7 +28,7 @@ def rebuild(
         option("--partitions N", "Fold the shards for N partitions, before cqrs repartition.", min=1),
     ] = None,
 ) -> None:
-    """Fold new shards from the log, while the old shards serve.
+    """Fold new shards from the log, while runs use the old shards.
 
     It uses one process per core, no Spark, and disk for both. When all new shards are complete they replace the old
     shards, which are quarantined. An active run continues with the old shards; the next run starts with the new ones.

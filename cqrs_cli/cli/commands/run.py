@@ -132,7 +132,7 @@ def run(
 
     for setting, value in failpoints.environment().items():
         cli.print_note(f"{setting}={value}: fault injection is on, this run will kill its own workers")
-    address, overrides = parse_metrics_address(metrics_address), interventions.overrides()
+    metrics_host_port, overrides = parse_metrics_address(metrics_address), interventions.overrides()
     source_watch = SourceWatch(cli.settings.root, cli.settings.aggregates) if standby else None
     run_plan = _plan_run(cli, aggregates, processes, overrides, once, standby)
     warn_of_clock_difference(cli, run_plan.deciding_plan.connection)
@@ -144,14 +144,14 @@ def run(
         run_plan = remaining_plan
     packages = [PROCESSES] if run_plan.process_plan else []
     with (
-        RunDisplay(cli, address, decides=bool(run_plan.deciding_plan.topics)) as display,
-        spark_session(cli, "run", run_plan.names, properties, packages) as (context, slots),
+        RunDisplay(cli, metrics_host_port, decides=bool(run_plan.deciding_plan.topics)) as display,
+        spark_session(cli, "run", run_plan.names, properties, packages) as (context, slot_count),
     ):
         while True:
-            tasks = min(run_plan.partition_count, slots)
-            _print_start(cli, run_plan, tasks, standby)
+            task_count = min(run_plan.partition_count, slot_count)
+            _print_start(cli, run_plan, task_count, standby)
             try:
-                snapshot = _run_until_end(cli, context, run_plan, tasks, display, source_watch)
+                snapshot = _run_until_end(cli, context, run_plan, task_count, display, source_watch)
                 break
             except PlanChangedError as change:
                 display.restart(f"{change.message}: planning again")
@@ -225,7 +225,7 @@ def _aggregates_with_topics(
     return {name: aggregate for name, aggregate in aggregates.items() if name not in names_without_topics}
 
 
-def _print_start(cli: Cli, run_plan: "RunPlan", tasks: int, standby: bool) -> None:
+def _print_start(cli: Cli, run_plan: "RunPlan", task_count: int, standby: bool) -> None:
     """Print the other runs that are active, and the extent of this run; raises `CqrsError` for code that --reload has
     not checked.
     """
@@ -235,7 +235,7 @@ def _print_start(cli: Cli, run_plan: "RunPlan", tasks: int, standby: bool) -> No
     for other_run, command_count in active_runs(run_plan.deciding_plan).items():
         verb = "standby for" if standby else "taking over from"
         cli.print_note(f"{verb} run {other_run}, which has decided {counted(command_count, 'command')}")
-    parallelism_text = f"{counted(run_plan.partition_count, 'partition')}, {counted(tasks, 'task')}"
+    parallelism_text = f"{counted(run_plan.partition_count, 'partition')}, {counted(task_count, 'task')}"
     cli.print_note(f"{run_plan}: {parallelism_text}; Ctrl-C stops")
     check_reloaded_code(cli.settings.root, cli.settings.aggregates)
 
@@ -244,7 +244,7 @@ def _run_until_end(
     cli: Cli,
     context: "SparkContext",
     run_plan: "RunPlan",
-    tasks: int,
+    task_count: int,
     display: "RunDisplay",
     source_watch: "SourceWatch | None",
 ) -> "Snapshot":
@@ -256,7 +256,7 @@ def _run_until_end(
         return run_owners(
             context,
             run_plan.deciding_plan,
-            tasks,
+            task_count,
             display.show,
             display.warn,
             run_plan.process_plan,

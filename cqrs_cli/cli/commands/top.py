@@ -24,7 +24,7 @@ def top(
 ) -> None:
     """Watch lag, rates, latency, owners and reasons of all partitions live; q quits.
 
-    Rates are those since the last poll. Without names it shows process managers, too, as "checkout < order 0".
+    Rates cover the time since the last poll. Without names it shows process managers, too, as "checkout < order 0".
     docs/operations.md explains the columns.
 
     The keys n, s, d, r, l and o sort, a groups by aggregate, p pauses. It needs a terminal: programs use cqrs status.

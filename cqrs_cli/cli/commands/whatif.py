@@ -76,9 +76,9 @@ def whatif(
             target,
             lambda progress: show_text(job_progress_text(title, progress, "records", cli.is_live)),
         )
-    for partition in result.deleted:
+    for partition in result.incomplete_partitions:
         cli.print_note(
-            f"partition {partition}: retention has deleted commands of that time; only the others are decided again"
+            f"partition {partition}: retention has deleted commands of that time; the others are decided again"
         )
     cli.print_result(*whatif_result(aggregate, module_name, result, target))
 

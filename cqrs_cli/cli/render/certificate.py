@@ -29,14 +29,16 @@ def certificate_result(
         changes = [change.document() for change in result.changes]
         document |= {
             "against": earlier_file,
-            "checked": result.checked,
-            "deleted": result.deleted,
+            "checked": result.checked_count,
+            "deleted": result.deleted_counts,
             "changes": changes,
         }
         lines += [
             f"{topic}: {counted(count, 'record')} not compared: retention has deleted a part of their hashed range"
-            for topic, count in result.deleted.items()
+            for topic, count in result.deleted_counts.items()
         ]
         changes_text = counted(len(result.changes), "change") if result.changes else "no change"
-        lines.append(f"{changes_text} since {earlier_file}: {counted(result.checked, 'record')} unchanged")
+        lines.append(
+            f"{changes_text} since {earlier_file}: {counted(result.checked_count, 'record')} unchanged"
+        )
     return Result(document, lines)

@@ -54,12 +54,14 @@ class CertifyPlan:
     aggregate_topics: AggregateTopics
     cuts: Mapping[Kind, list[int]]
     lineage: CertifiedLineage | None = None  # the partition history of a repartitioned aggregate
-    stretch: int = STRETCH  # number of records in a stretch
+    stretch_size: int = STRETCH  # number of offsets in a stretch
     report_address: Address | None = None  # where tasks send progress reports
 
 
 class CertifiedPartition(NamedTuple):
-    """One partition's five logs, each with its stretch up to the cut; or the error that ends the job."""
+    """One partition's five logs, each with the stretch that a cut divides, up to the cut; or the error that ends the
+    job.
+    """
 
     logs: Mapping[Kind, tuple[LogCertificate, Stretch | None]] = {}
     error: CqrsError | None = None
@@ -89,8 +91,8 @@ class CertificateResult(NamedTuple):
 
     certificate: Certificate
     changes: list[TopicChange]
-    checked: int  # number of records that were compared with the earlier certificate
-    deleted: dict[str, int]  # topic → number of records that retention has deleted since
+    checked_count: int  # number of records that were compared with the earlier certificate
+    deleted_counts: dict[str, int]  # topic → number of records that retention has deleted since
     seconds: float
 
     @property
@@ -99,7 +101,9 @@ class CertificateResult(NamedTuple):
         return sum(log.records for topic in self.certificate.topics.values() for log in topic.partitions)
 
 
-def plan_certify(connection: Connection, topics: Topics, earlier: Certificate | None = None) -> CertifyPlan:
+def plan_certify(
+    connection: Connection, topics: Topics, earlier_certificate: Certificate | None = None
+) -> CertifyPlan:
     """Return the plan of a certificate of all committed records. Raises `ConfigurationError` for missing topics."""
     with Admin(connection) as admin:
         topic_infos, extras = find_with_extras(admin, topics)
@@ -107,17 +111,19 @@ def plan_certify(connection: Connection, topics: Topics, earlier: Certificate | 
             raise error
         described_topics = aggregate_topics(topics, admin.cluster_id(), topic_infos, extras)
     cuts: dict[Kind, list[int]] = {
-        kind: [log.end for log in earlier.topics[topics.name(kind)].partitions] for kind in KINDS if earlier
+        kind: [log.end for log in earlier_certificate.topics[topics.name(kind)].partitions]
+        for kind in KINDS
+        if earlier_certificate
     }
     return CertifyPlan(
-        connection, described_topics, cuts, certify_lineage(connection, described_topics, earlier)
+        connection, described_topics, cuts, certify_lineage(connection, described_topics, earlier_certificate)
     )
 
 
 def certify_topics(
     context: "SparkContext",
     plan: CertifyPlan,
-    earlier: Certificate | None = None,
+    earlier_certificate: Certificate | None = None,
     show: Callable[[JobProgress], None] = lambda progress: None,
 ) -> CertificateResult:
     """Read and hash every partition; `show` is called several times a second."""
@@ -136,7 +142,9 @@ def certify_topics(
             show_progress,
             partitions,
         )
-    return compare_all(plan, results_by_partition.values(), earlier, time.monotonic() - started_at)
+    return compare_all(
+        plan, results_by_partition.values(), earlier_certificate, time.monotonic() - started_at
+    )
 
 
 def certify_partition(plan: CertifyPlan, partition: int) -> CertifiedPartition:
@@ -160,7 +168,7 @@ def _hash_log(
     plan: CertifyPlan, log: PartitionLog, kind: Kind, bounds: tuple[int, int], progress: LogProgress
 ) -> tuple[LogCertificate, Stretch | None]:
     cuts = plan.cuts.get(kind, [])
-    hasher = LogHasher(cuts[log.partition] if log.partition < len(cuts) else None, plan.stretch)
+    hasher = LogHasher(cuts[log.partition] if log.partition < len(cuts) else None, plan.stretch_size)
     start, end = bounds
     for records in progress.track(log.read(kind, start, end), start, end):
         hasher.hash_records(records)
@@ -168,34 +176,37 @@ def _hash_log(
 
 
 def compare_all(
-    plan: CertifyPlan, results: Iterable[CertifiedPartition], earlier: Certificate | None, seconds: float
+    plan: CertifyPlan,
+    results: Iterable[CertifiedPartition],
+    earlier_certificate: Certificate | None,
+    seconds: float,
 ) -> CertificateResult:
-    """Combine the results of all partitions, in their order, with the changes since `earlier`."""
-    logs, current_topics = [result.logs for result in results], plan.aggregate_topics
-    topics, changes, checked = {}, list[TopicChange](), 0
-    deleted: dict[str, int] = {}
+    """Combine the results of all partitions, in their order, with the changes since `earlier_certificate`."""
+    partition_logs, current_topics = [result.logs for result in results], plan.aggregate_topics
+    topics, changes, checked_count = {}, list[TopicChange](), 0
+    deleted_counts: dict[str, int] = {}
     for kind in KINDS:
         name = current_topics.topics.name(kind)
-        topics[name] = TopicCertificate(current_topics.ids[kind], [log[kind][0] for log in logs])
-        if earlier is None:
+        topics[name] = TopicCertificate(current_topics.ids[kind], [log[kind][0] for log in partition_logs])
+        if earlier_certificate is None:
             continue
-        earlier_topic = earlier.topics[name]
+        earlier_topic = earlier_certificate.topics[name]
         if earlier_topic.id != current_topics.ids[kind]:
             text = f"was recreated: the certificate covers topic id {earlier_topic.id}"
             changes.append(TopicChange(name, kind, 0, 0, text))
         for partition, log in enumerate(earlier_topic.partitions):
-            comparison = _compare_log(plan, log, logs, partition, kind)
+            comparison = _compare_log(plan, log, partition_logs, partition, kind)
             changes += [TopicChange(name, kind, partition, *change) for change in comparison.changes]
-            checked += comparison.checked
+            checked_count += comparison.checked
             if comparison.deleted:
-                deleted[name] = deleted.get(name, 0) + comparison.deleted
+                deleted_counts[name] = deleted_counts.get(name, 0) + comparison.deleted
             if comparison.deleted and kind == "events":
-                start = logs[partition][kind][0].start
+                start = partition_logs[partition][kind][0].start
                 changes.append(
                     TopicChange(name, kind, partition, start, f"begins at {start}: events were deleted")
                 )
-    if earlier is not None:
-        changes += _repartitioning_changes(plan, earlier)
+    if earlier_certificate is not None:
+        changes += _repartitioning_changes(plan, earlier_certificate)
     certificate = Certificate(
         aggregate=current_topics.topics.aggregate,
         cluster=current_topics.cluster_id,
@@ -203,28 +214,30 @@ def compare_all(
         topics=topics,
         lineage=UNSET if plan.lineage is None else plan.lineage.certificate,
     )
-    return CertificateResult(certificate, changes, checked, deleted, seconds)
+    return CertificateResult(certificate, changes, checked_count, deleted_counts, seconds)
 
 
 def _compare_log(
     plan: CertifyPlan,
     earlier_log: LogCertificate,
-    logs: list[Mapping[Kind, tuple[LogCertificate, Stretch | None]]],
+    partition_logs: list[Mapping[Kind, tuple[LogCertificate, Stretch | None]]],
     partition: int,
     kind: Kind,
 ) -> CertificateComparison:
     """Compare one log with its earlier certificate; a partition that is gone counts as empty."""
     current_log, stretch_to_cut = (
-        logs[partition][kind] if partition < len(logs) else (LogCertificate(0, 0, []), None)
+        partition_logs[partition][kind]
+        if partition < len(partition_logs)
+        else (LogCertificate(0, 0, []), None)
     )
-    return check_log(earlier_log, current_log, stretch_to_cut, plan.stretch)
+    return check_log(earlier_log, current_log, stretch_to_cut, plan.stretch_size)
 
 
-def _repartitioning_changes(plan: CertifyPlan, earlier: Certificate) -> list[TopicChange]:
+def _repartitioning_changes(plan: CertifyPlan, earlier_certificate: Certificate) -> list[TopicChange]:
     """Return the changes in the number of partitions, and in the partition history that explains them."""
     topics, count = plan.aggregate_topics.topics, plan.aggregate_topics.partitions
-    earlier_count = len(earlier.topics[topics.commands].partitions)
+    earlier_count = len(earlier_certificate.topics[topics.commands].partitions)
     change = repartitioning_change(earlier_count, count, plan.lineage)
     changes = [] if change is None else [TopicChange(topics.commands, "commands", earlier_count, *change)]
-    history_changes = lineage_changes(earlier, plan.lineage)
+    history_changes = lineage_changes(earlier_certificate, plan.lineage)
     return changes + [LineageChange(topics.lineage, "commands", 0, *change) for change in history_changes]

@@ -15,15 +15,15 @@ from tests.support.topic_loss import delete_records_before
 @pytest.mark.covers("certified")
 def test_only_changes_are_found(decided_bank: TopicHarness) -> None:
     certificate = certify(decided_bank)
-    assert (certificate.checked, certificate.changes) == (0, [])
+    assert (certificate.checked_count, certificate.changes) == (0, [])
     append_records(decided_bank, "outcomes", decided_bank.records("outcomes")[7])
     second = certify(decided_bank, certificate.certificate)
-    assert (second.checked, second.changes, second.deleted) == (certificate.records, [], {})
+    assert (second.checked_count, second.changes, second.deleted_counts) == (certificate.records, [], {})
     delete_records_before(decided_bank, "commands", 60)
     after_deletion = certify(decided_bank, certificate.certificate)
     assert after_deletion.changes == []
-    (deleted_count,) = after_deletion.deleted.values()
-    assert deleted_count + after_deletion.checked == certificate.records
+    (deleted_count,) = after_deletion.deleted_counts.values()
+    assert deleted_count + after_deletion.checked_count == certificate.records
     delete_records_before(decided_bank, "events", 1)
     (deletion,) = certify(decided_bank, certificate.certificate).changes
     assert str(deletion) == f"{decided_bank.topics.events} partition 0: begins at 1: events were deleted"

@@ -152,7 +152,7 @@ def test_erasure_changes_no_certificate(customers: TopicHarness) -> None:
     before = certify(customers).certificate
     put_key(customers, "bob", None)
     after = certify(customers, before)
-    assert (after.changes, after.checked) == ([], 9)
+    assert (after.changes, after.checked_count) == ([], 9)
 
 
 @pytest.mark.covers("verifiable")

@@ -28,7 +28,7 @@ def verify(harness: TopicHarness, machine: str | None = None) -> VerifySummary:
 
 
 def certify(harness: TopicHarness, earlier_certificate: Certificate | None = None) -> CertificateResult:
-    plan = replace(plan_certify(harness.connection, harness.topics, earlier_certificate), stretch=50)
+    plan = replace(plan_certify(harness.connection, harness.topics, earlier_certificate), stretch_size=50)
     results = [certify_partition(plan, number) for number in range(harness.partitions)]
     assert [result.error for result in results] == [None] * harness.partitions
     return compare_all(plan, results, earlier_certificate, 1.0)

@@ -59,7 +59,7 @@ def test_partitions_are_simulated(make_plan: MakePlan, bank: TopicHarness) -> No
     )
     assert summaries == other
     summary = summarize(summaries, 1.0)
-    assert (summary.commands, summary.not_asked, summary.deleted) == (120, 0, [])
+    assert (summary.commands, summary.not_asked, summary.incomplete_partitions) == (120, 0, [])
     assert summary.decisions >= summary.counts["outcome", "rejected BUSINESS_RULE OVERDRAWN", "accepted"] > 0
     same = [decide_partition_again(make_plan("aggregates.bank_account"), partition) for partition in (0, 1)]
     assert [(difference.error, dict(difference.counts)) for difference in same] == [(None, {})] * 2
