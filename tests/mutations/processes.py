@@ -182,6 +182,12 @@ PROCESSES = [
         "tests/following/processes/test_position.py::test_inconsistencies_raise",
     ),
     Mutation(
+        "verify does not compare the topic of a process manager's position",
+        "cqrs_cli/following/processes/verify.py",
+        (("before.position.claim.topic_id != topic_id", "False"),),
+        "tests/following/processes/test_verify.py::test_position_of_recreated_topic",
+    ),
+    Mutation(
         "a process manager continues after its group offset was moved",
         "cqrs_cli/following/processes/position.py",
         (("    if group is not None and group != position.offset:", "    if False:"),),

@@ -49,7 +49,7 @@ DEFAULTS = {
     "spark.hadoop.fs.permissions.umask-mode": "077",  # for the files of --out; Hadoop ignores the process's umask
     "spark.executorEnv.MALLOC_ARENA_MAX": f"{ARENAS}",  # an owner has a dozen threads: more arenas cost 60 MB
     "spark.python.daemon.module": DAEMON,
-    "spark.python.task.killTimeout": "100ms",  # Spark's 2 s delay the new owners of a standby run
+    "spark.python.task.killTimeout": "100ms",  # Spark's 2 s delay the next task after a worker that must be killed
     "spark.decommission.enabled": "true",  # a drained executor announces it, and waits for its tasks
 }
 

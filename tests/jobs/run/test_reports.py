@@ -5,6 +5,8 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -12,6 +14,8 @@ from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.report import OwnerReport, encode_report
 from cqrs_cli.following.processes.plan import ProcessResult, Subscription
 from cqrs_cli.kafka.event_tail import EventPartition
+from cqrs_cli.ownership.monitored_thread import MonitoredThread
+from cqrs_cli.runs.reporter import Reporter
 from cqrs_cli.runs.reports import Reports, ReportSilence
 from cqrs_cli.telemetry.datagrams import END, DatagramSender, send_message, signed_datagram
 from tests.support.waiting import eventually
@@ -92,6 +96,22 @@ def test_tasks_are_told_to_end(reports: Reports) -> None:
     eventually(late.received_end)
     for sender in (early, late):
         sender.close()
+
+
+def test_task_without_reports_is_told_to_end(reports: Reports, tmp_path: Path) -> None:
+    """A process manager reports only notes."""
+    supervisor = SimpleNamespace(
+        folder=tmp_path / "checkout", driver=reports.address, blocked="", due_reports=list
+    )
+    reporter = Reporter(cast(MonitoredThread, supervisor))
+    reports.end_tasks()
+
+    def received_end() -> bool:
+        reporter.report()
+        return reporter.received_end()
+
+    eventually(received_end)
+    reporter.close()
 
 
 def test_unsigned_end_is_ignored(reports: Reports) -> None:
