@@ -39,6 +39,10 @@ class User(NamedTuple):
     password: str
 
 
+class RejectedLoginError(Exception):
+    """The broker does not know the user, or the password is wrong."""
+
+
 class ProbedCluster(NamedTuple):
     """A cluster that answered. `brokers` is empty until the broker is ready to serve."""
 
@@ -47,8 +51,9 @@ class ProbedCluster(NamedTuple):
 
 
 def describe_cluster(port: int, user: User | None = None, timeout: float = 1.0) -> ProbedCluster | None:
-    """Return the cluster on the loopback port; None if no Kafka broker that knows `user` answers within `timeout`
-    seconds.
+    """Return the cluster on the loopback port; None if no Kafka broker answers within `timeout` seconds.
+
+    Raises `RejectedLoginError` if the broker rejects `user`.
     """
     try:
         with socket.create_connection((HOST, port), timeout=timeout) as connection:
@@ -91,10 +96,13 @@ def _log_in(connection: socket.socket, user: User) -> None:
 
 
 def _authenticate(connection: socket.socket, message: str) -> str:
-    """Send a message of the login; return the answer, empty if the broker rejects the login."""
+    """Send a message of the login; return the answer. Raises `RejectedLoginError`."""
     body = struct.pack(">i", len(message)) + message.encode()
     response = _request(connection, _SASL_AUTHENTICATE, _SASL_AUTHENTICATE_VERSION, body)
-    _error, index = _parse_text(response, 2)
+    (error,) = struct.unpack_from(">h", response)
+    text, index = _parse_text(response, 2)
+    if error:
+        raise RejectedLoginError(text)
     (size,) = struct.unpack_from(">i", response, index)
     return response[index + 4 : index + 4 + size].decode()
 

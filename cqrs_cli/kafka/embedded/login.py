@@ -64,6 +64,14 @@ def require_password(folder: Path) -> str:
     return password
 
 
+def wrong_password(folder: Path) -> ConfigurationError:
+    """Return the error for a folder whose password is not the password of its data, as after a partial restore."""
+    return ConfigurationError(
+        f"the embedded Kafka rejects the password in {folder / CLIENT_FILE}: it belongs to other data",
+        "remove the file, then restart Kafka, which writes a new file: cqrs kafka stop, then cqrs kafka start",
+    )
+
+
 def client_properties(password: str) -> dict[str, str]:
     """Return the client properties of the login, by their Java names."""
     return {

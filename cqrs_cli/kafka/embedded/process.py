@@ -171,11 +171,13 @@ def is_running(folder: Path, state: BrokerState) -> bool:
 def is_ready(folder: Path, state: BrokerState) -> bool:
     """True if our cluster, and no other program, answers on its port and has registered that port.
 
-    Raises `ConfigurationError` if the broker requires a login, and the file with the login was removed.
+    Raises `ConfigurationError` if the broker requires a login, and the file with the login is missing or wrong.
     """
-    password = login.require_password(folder) if state.has_login else None
-    user = None if password is None else probe.User(login.USER, password)
-    cluster = probe.describe_cluster(state.port, user)
+    user = probe.User(login.USER, login.require_password(folder)) if state.has_login else None
+    try:
+        cluster = probe.describe_cluster(state.port, user)
+    except probe.RejectedLoginError:
+        raise login.wrong_password(folder) from None
     return cluster is not None and cluster.cluster_id == state.cluster_id and state.port in cluster.brokers
 
 

@@ -80,7 +80,8 @@ def test_wrong_password_is_refused(broker: Broker) -> None:
     wrong = Cluster(broker.bootstrap_server, login.client_properties("wrong"))
     with pytest.raises(UnavailableError, match="login"):
         broker_count(wrong)
-    assert probe.describe_cluster(port(broker), probe.User(login.USER, "wrong")) is None
+    with pytest.raises(probe.RejectedLoginError):
+        probe.describe_cluster(port(broker), probe.User(login.USER, "wrong"))
 
 
 def test_controller_requires_a_login(root: Path, broker: Broker) -> None:
@@ -146,6 +147,18 @@ def test_missing_login_names_the_remedy(root: Path, broker: Broker) -> None:
     again = embedded.start_broker(root)
     assert again.client_properties != broker.client_properties
     assert broker_count(Cluster(again.bootstrap_server, again.client_properties)) == 1
+
+
+def test_password_of_other_data_is_reported(root: Path, broker: Broker) -> None:
+    """A restored backup may have the data, but not the file with their password."""
+    assert broker.command_config is not None
+    embedded.stop_broker(root)
+    login.write_client_files(files.broker_folder(root), port(broker), "another")
+    with pytest.raises(ConfigurationError, match="belongs to other data; remove the file"):
+        embedded.start_broker(root)
+    assert embedded.broker_status(root) is None
+    broker.command_config.unlink()
+    assert embedded.start_broker(root).started
 
 
 def test_data_of_earlier_versions_gets_a_login(tmp_path: Path) -> None:
