@@ -13,7 +13,7 @@ BY_FILE := --dist loadfile --no-loadscope-reorder
 GROUPED := --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs test-pure test-slow nightly dist bench setup clean java warm
+.PHONY: help demo test check docs test-pure test-slow nightly dist artifacts release bench setup clean java warm
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##/ {print substr($$0, 4)} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,13 @@ dist: $(READY) ## Build and check the wheel and the source distribution in dist/
 	@$(BIN)/python -m hatchling build
 	@$(BIN)/twine check --strict dist/*
 	@$(BIN)/check-wheel-contents dist/*.whl
+
+artifacts: $(READY) ## Build dist/ with bill of materials and checksums
+	@$(INSTALL) '.[dev,release]'
+	@$(BIN)/python -m scripts.release --artifacts
+
+release: $(READY) ## Check, test, build and tag a release: make release VERSION=1.2.3
+	@$(BIN)/python -m scripts.release $(VERSION)
 
 bench: java ## Run all benchmarks of docs/figures.md (hours)
 	@grep -o 'python -m benchmarks[^`]*' docs/figures.md | while read -r python arguments; do \
