@@ -46,8 +46,8 @@ def _members_of(aggregate: Aggregate, classes: Mapping[str, type[Struct]]) -> Pe
     return PersonalMembers(
         aggregate.name,
         {
-            kind: {field.wire: field.redacted_json for field in fields_of_type}
-            for kind, fields_of_type in fields.items()
+            wire_type: {field.wire: field.redacted_json for field in fields_of_type}
+            for wire_type, fields_of_type in fields.items()
             if fields_of_type
         },
     )

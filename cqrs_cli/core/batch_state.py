@@ -51,9 +51,11 @@ class BatchState:
         self._partition = context.partition
         self._initial, self._unchecked_size = aggregate.decider.initial, unchecked_size(context)
         source, partition, types = aggregate.ce_source, context.partition, aggregate.event_types
-        self._writers = {cls: (kind, event_writer(source, partition, kind)) for cls, kind in types.items()}
+        self._writers = {
+            cls: (wire_type, event_writer(source, partition, wire_type)) for cls, wire_type in types.items()
+        }
         self._accepted = {
-            kind: encode_json(f"{kind}.accepted") for kind in aggregate.commands
+            wire_type: encode_json(f"{wire_type}.accepted") for wire_type in aggregate.commands
         }  # types of outcomes
         self._encode, self._step = aggregate.quick_encode, aggregate.step_decided
         self._encode_outcome = outcome_writer(source, partition)
@@ -87,9 +89,9 @@ class BatchState:
         events: list[OutputRecord] = []
         try:
             for index, event in enumerate(result):
-                kind, write = writers[type(event)]
+                wire_type, write = writers[type(event)]
                 data = encode(event)
-                state = step(state, kind, data)
+                state = step(state, wire_type, data)
                 version += 1
                 if encryption is not None:
                     data = encryption.encrypt_event(event, data, envelope.subject, offset, index)
@@ -202,16 +204,16 @@ class BatchState:
         self, decision: DecisionInProgress, verdict: WrittenVerdict, remembered: bool
     ) -> None:
         """Write the outcome of a command without events; without a subject if the envelope or the key is unreadable."""
-        envelope, kind, shared = decision.envelope, "cqrs.failed", None
+        envelope, wire_type, shared = decision.envelope, "cqrs.failed", None
         if envelope is not None:
             if verdict.status != "failed" or envelope.type in self.aggregate.commands:
-                kind = f"{envelope.type}.{verdict.status}"
+                wire_type = f"{envelope.type}.{verdict.status}"
             if verdict.reason != "KEY_MISMATCH" or is_text(decision.record.key):
                 shared = envelope.shared_members(self.timestamp_text)
         self._write_outcome(
             decision,
             verdict,
-            encode_json(kind),
+            encode_json(wire_type),
             shared or shared_members_of_unreadable(self.timestamp_text),
             remembered,
         )
@@ -220,11 +222,11 @@ class BatchState:
         self,
         decision: DecisionInProgress,
         verdict: WrittenVerdict,
-        kind: bytes,
+        wire_type: bytes,
         shared: bytes,
         remembered: bool,
     ) -> None:
-        """Write the outcome. `kind` is its type as JSON, `shared` the members that it has in common with the events."""
+        """Write the outcome. `wire_type`: its type as JSON; `shared`: the members that it shares with the events."""
         record, envelope, status = decision.record, decision.envelope, verdict.status
         offset, timestamp, fingerprint = record.offset, record.timestamp, verdict.fingerprint
         if decision.deferral is not None:
@@ -235,7 +237,7 @@ class BatchState:
         self.counts[status] += 1
         if self.extra_outcome_fields:
             verdict, self.extra_outcome_fields = Verdict(**asdict(verdict), **self.extra_outcome_fields), {}
-        value = self._encode_outcome((offset, kind, shared, encode_json(verdict)))
+        value = self._encode_outcome((offset, wire_type, shared, encode_json(verdict)))
         self.decisions.outcomes.append((value, record.key, timestamp))
 
     def _finish_resubmission(self, entry: Deferral, status: str) -> None:

@@ -68,9 +68,9 @@ def fingerprint_function(aggregate: Aggregate) -> Fingerprint:
 
 def personal_members(aggregate: Aggregate) -> Mapping[str, frozenset[str]]:
     """Return the names of the personal members in the data of commands, by command type."""
-    members = {kind: frozenset[str]() for kind in RESERVED_COMMANDS}
-    for kind, cls in aggregate.commands.items():
-        members[kind] = frozenset(field.wire for field in aggregate.personal.fields_of(cls))
+    members = {wire_type: frozenset[str]() for wire_type in RESERVED_COMMANDS}
+    for wire_type, cls in aggregate.commands.items():
+        members[wire_type] = frozenset(field.wire for field in aggregate.personal.fields_of(cls))
     return members
 
 
@@ -101,8 +101,10 @@ def decoder_of(aggregate: Aggregate, type: str) -> Callable[[bytes], Command]:
     if decode is None and reserved is not None and reserved.is_accepted_by(aggregate):
         decode = reserved.decode
     if decode is None:
-        known = ", ".join(aggregate.commands)
-        raise CheckFailed(Reason.UNKNOWN_TYPE, f"{type} is not a command of the aggregate, which has {known}")
+        known_types = ", ".join(aggregate.commands)
+        raise CheckFailed(
+            Reason.UNKNOWN_TYPE, f"{type} is not a command of the aggregate, which has {known_types}"
+        )
     return decode
 
 

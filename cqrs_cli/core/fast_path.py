@@ -32,11 +32,11 @@ def fast_path_checks(aggregate: Aggregate, context: BatchContext, decisions: Dec
     decoders, may_nest = aggregate.decode_command, aggregate.may_nest
     fingerprint, classes = fingerprint_function(aggregate), aggregate.may_look_encrypted
     may_look_encrypted = aggregate.personal.may_look_encrypted
-    types_to_search = {kind for kind, cls in aggregate.commands.items() if cls in classes}
+    types_to_search = {wire_type for wire_type, cls in aggregate.commands.items() if cls in classes}
 
     def run_checks(decision: DecisionInProgress, key: bytes, envelope: OrdinaryCommand) -> Command | None:
-        subject, kind, data = envelope.subject, envelope.type, envelope.data
-        if key != subject.encode() or kind not in decoders:
+        subject, wire_type, data = envelope.subject, envelope.type, envelope.data
+        if key != subject.encode() or wire_type not in decoders:
             return None
         if partition_of is not None and partition_of(key) != partition:
             return None
@@ -50,13 +50,13 @@ def fast_path_checks(aggregate: Aggregate, context: BatchContext, decisions: Dec
             ):
                 return None
         try:
-            if kind in types_to_search and may_look_encrypted(
+            if wire_type in types_to_search and may_look_encrypted(
                 decision.record.value or b""
             ):  # the value contains the data
                 return None
             if may_nest:
                 check_nesting(bytes(data))
-            command = decoders[kind](data)
+            command = decoders[wire_type](data)
         except (
             BaseException
         ) as error:  # also from the command's own `__post_init__`: check 7 finds the reason
@@ -65,7 +65,7 @@ def fast_path_checks(aggregate: Aggregate, context: BatchContext, decisions: Dec
             return None
         if expected is not None:
             decision.expected_version = expected
-        decision.state_before, decision.fingerprint = state_before, fingerprint(kind, data, expected)
+        decision.state_before, decision.fingerprint = state_before, fingerprint(wire_type, data, expected)
         return command
 
     return run_checks

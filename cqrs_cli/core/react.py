@@ -71,12 +71,12 @@ def call_react(process: Process, recorded: Recorded[Any]) -> tuple[Send, ...]:
     result: object = process.react(recorded.event, recorded)
     if not isinstance(result, Iterable) or isinstance(result, (str, bytes, Send)):
         raise InvalidReaction(f"react returned {describe(result)}, not an iterable of cqrs.Send")
-    sent = tuple(islice(result, MAX_SENT + 1))
-    if len(sent) > MAX_SENT:
+    sends = tuple(islice(result, MAX_SENT + 1))
+    if len(sends) > MAX_SENT:
         raise InvalidReaction(f"react returned more than {MAX_SENT:,} commands for one event")
-    for send in sent:
+    for send in sends:
         _check_send(send, describe)
-    return sent
+    return sends
 
 
 def _abbreviate(value: object) -> str:

@@ -10,7 +10,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.aggregate.erased import Erased
 
-_NAMED = 3  # the maximal number of events that an error names
+_MAX_NAMED = 3  # the maximal number of events that an error names
 
 
 def check_subscription(
@@ -36,8 +36,10 @@ def check_subscription(
         if any(aggregate.personal.fields_of(kind) for aggregate in aggregates)
     )
     if personal_events:
-        more = f" and {len(personal_events) - _NAMED} more" if len(personal_events) > _NAMED else ""
+        unnamed_count = len(personal_events) - _MAX_NAMED
+        more = f" and {unnamed_count} more" if unnamed_count > 0 else ""
+        names = ", ".join(personal_events[:_MAX_NAMED])
         raise TypeError(
-            f"personal fields are in {', '.join(personal_events[:_NAMED])}{more}: subscribe to cqrs.Erased, too, and"
+            f"personal fields are in {names}{more}: subscribe to cqrs.Erased, too, and"
             " then erase the values that were copied from the aggregate"
         )

@@ -48,10 +48,10 @@ class CatchUp:
     """
 
     def __init__(self, fold: Callable[[], object], clock: Callable[[], float] = time.monotonic) -> None:
-        self._fold, self._clock, self._rests_until = fold, clock, -1.0
+        self._fold, self._clock, self._paused_until = fold, clock, -1.0
 
     def __call__(self) -> None:
-        if self._clock() > self._rests_until:
+        if self._clock() > self._paused_until:
             self.fold()
 
     def fold(self) -> None:
@@ -59,7 +59,7 @@ class CatchUp:
         started_at = self._clock()
         self._fold()
         finished_at = self._clock()
-        self._rests_until = finished_at + max(_SHORT_FOLD, 3 * (finished_at - started_at))
+        self._paused_until = finished_at + max(_SHORT_FOLD, 3 * (finished_at - started_at))
 
 
 def fold_unfenced(
@@ -117,7 +117,7 @@ def fold_visible(
         return
     outcomes = log.bounds("outcomes")
     check_outcomes_kept(log, cache, outcomes[0])
-    # Requested after the outcomes, so that the events and the entries of these outcomes are below the ends.
+    # These ends are requested after the end of the outcomes, so they include the events and entries of all outcomes.
     events, deferred = log.bounds("events"), log.bounds("deferred")
     check_history(log, cache.positions.last_event, cache.positions.last_outcome)
     cache.learn_keys(None if assigned_keys is None else assigned_keys.key_filter)
@@ -125,8 +125,8 @@ def fold_visible(
         inherit_keys(log, aggregate, cache, assigned_keys, window)
         log = replace(log, key_filter=assigned_keys.key_filter)
     last_outcome = log.last_record("outcomes", *outcomes)
-    accepted = claim.accepted if claim else None
+    accepted_loss = claim.accepted if claim else None
     cache.watch_folding(measures, events[1], outcomes[1])
-    fold_events(log, aggregate, cache, events, accepted)
+    fold_events(log, aggregate, cache, events, accepted_loss)
     fold_deferred(log, cache, deferred)
-    fold_outcomes(log, cache, outcomes, last_outcome, window, accepted=accepted, topic_id=topic_id)
+    fold_outcomes(log, cache, outcomes, last_outcome, window, accepted_loss=accepted_loss, topic_id=topic_id)

@@ -75,7 +75,7 @@ class DeferredCommands:
                 appended = session.writer.resubmit(commands)
                 failpoints.reached("again.said")
                 self._clock.learn_from_timestamps(
-                    sent_at, (stamp for _, stamp in appended if stamp is not None)
+                    sent_at, (timestamp for _, timestamp in appended if timestamp is not None)
                 )
                 for entry, (offset, _) in zip(due, appended, strict=True):
                     deferrals.set_resubmitted_offset(entry, offset)
@@ -86,7 +86,7 @@ class DeferredCommands:
             name, number = session.partition
             raise ContradictionError(
                 f"{error} partition {number} was deleted and created again while it was written to",
-                "find out why; to go on without its records: "
+                "find out why; to continue without its records: "
                 f"cqrs run --accept-loss {format_position(number, position, name)}",
             ) from error
         cache.stage(decisions, position, *transaction.written)

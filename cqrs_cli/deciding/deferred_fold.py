@@ -86,9 +86,9 @@ def entries_ended_by(
     An entry that is younger than the outcome, or belongs to another command, is left out: in a recreated topic, offsets
     start again at 0, so the outcome may name the offset of an earlier topic.
     """
-    ended: dict[str, None] = {}
+    ended_entries: dict[str, None] = {}
     if not cache.has_deferred:
-        return ended
+        return ended_entries
     for record, outcome in outcomes:
         deferredfrom, status = outcome.data.deferredfrom, outcome.data.status
         if not isinstance(deferredfrom, str) or status == "deferred":
@@ -97,8 +97,8 @@ def entries_ended_by(
         if entry is None or record.timestamp < entry.timestamp:
             continue
         if outcome.causationid is None or (outcome.subject, outcome.causationid) == (entry.subject, entry.id):
-            ended[entry.key] = None
-    return ended
+            ended_entries[entry.key] = None
+    return ended_entries
 
 
 def deferred_entries(cache: FoldingCache) -> Iterator[Deferral]:
@@ -117,8 +117,8 @@ def check_outcomes_kept(log: PartitionLog, cache: FoldingCache, start: int) -> N
     """
     if cache.positions.outcomes == 0 and cache.has_deferred:
         with cache.reading():
-            dropped = {entry.key: None for entry in deferred_entries(cache)}
-        cache.fold(cache.positions._replace(deferred=0), deferred=dropped)
+            dropped_entries = {entry.key: None for entry in deferred_entries(cache)}
+        cache.fold(cache.positions._replace(deferred=0), deferred=dropped_entries)
     if 0 < cache.positions.outcomes < start and cache.has_deferred:
         raise CorruptError(
             f"the shard of {log.log_name('commands')} has deferred commands, and outcomes up to {start} are deleted",
@@ -134,14 +134,15 @@ def defer_lost_again(cache: FoldingCache, topic_id: str, position: int) -> None:
     such commands.
     """
     with cache.reading():
-        lost = [
+        lost_entries = [
             entry
             for entry in cache.deferred().resubmitted_entries()
             if entry.resubmitted_topic != topic_id
             or (entry.resubmitted_offset is not None and entry.resubmitted_offset < position)
         ]
-    if lost:
+    if lost_entries:
         deferred_again = {
-            entry.key: replace(entry, resubmitted_offset=None, resubmitted_topic="", due=0) for entry in lost
+            entry.key: replace(entry, resubmitted_offset=None, resubmitted_topic="", due=0)
+            for entry in lost_entries
         }
         cache.fold(cache.positions, deferred=deferred_again)

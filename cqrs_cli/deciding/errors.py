@@ -19,14 +19,16 @@ from cqrs_cli.ownership.open_transactions import explain_stall
 from cqrs_cli.ownership.signals import BatchTooLarge
 
 
-def explain_log_stall(log: PartitionLog, error: StalledError, keys: int | None = None) -> UnavailableError:
-    """Return the error of `explain_stall` for the commands, events and outcomes of a partition. `keys`: the number of
-    its partition of the keys topic, to which owners of other partitions write, too; None without personal fields.
+def explain_log_stall(
+    log: PartitionLog, error: StalledError, keys_partition: int | None = None
+) -> UnavailableError:
+    """Return the error of `explain_stall` for the commands, events and outcomes of a partition. `keys_partition`: its
+    partition of the keys topic, to which owners of other partitions write, too; None without personal fields.
     """
     kinds: tuple[Kind, ...] = ("commands", "events", "outcomes")
     log_partitions = [(log.topics.name(kind), log.partition) for kind in kinds]
-    if keys is not None:
-        log_partitions.append((log.topics.keys, keys))
+    if keys_partition is not None:
+        log_partitions.append((log.topics.keys, keys_partition))
     return explain_stall(log.connection, log_partitions, error)
 
 

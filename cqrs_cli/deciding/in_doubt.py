@@ -55,7 +55,7 @@ class RepartitioningTraces(NamedTuple):
     has_decided: bool = False  # an outcome exists, visible or hidden
 
     @property
-    def show_commit(self) -> bool:
+    def is_visible(self) -> bool:
         """True if a part of a split or of a child's `begun` is visible: a reader may have seen it."""
         return self.claimed_count > self.recorded_count or (
             self.has_begun and self.hides_inherited and not self.has_decided
@@ -63,7 +63,8 @@ class RepartitioningTraces(NamedTuple):
 
 
 def was_committed(traces: CommandTraces) -> bool:
-    """Return True if a part of the in-doubt transaction is visible: then all of it must be.
+    """Return True if a part of the in-doubt transaction is visible: then all of it must be
+    committed.
 
     A writer's transactions follow each other in the order of the commands. So a visible trace of a command at or after
     the first hidden command belongs to the in-doubt transaction. If no part is visible, no reader has seen the
@@ -163,11 +164,11 @@ def _resolve(
         ):
             traces = traces._replace(hidden_key=_command_of_keys(log, keys, start))
         hides_inherited = writer.producer_id in producers[log.topics.deferred, log.partition]
-        shows_split = (
+        is_split_visible = (
             assigned_keys is not None
-            and _repartitioning_traces(assigned_keys, claim, traces, hides_inherited).show_commit
+            and _repartitioning_traces(assigned_keys, claim, traces, hides_inherited).is_visible
         )
-        commit = shows_split or was_committed(traces)
+        commit = is_split_visible or was_committed(traces)
         shared_with_writer = [
             log_partition for log_partition in shared_logs if writer.producer_id in producers[log_partition]
         ]
@@ -206,10 +207,10 @@ def _command_traces(
     """Return the traces of a partition. `forwards`: for each child, the offset in its commands at which the writer's
     transaction begins.
     """
-    accepted = claim.accepted if claim is not None else None
+    accepted_loss = claim.accepted if claim is not None else None
     first_valid: dict[Kind, int] = {"events": 0, "outcomes": 0}  # after an accepted loss
-    if accepted is not None:
-        first_valid = {"events": accepted.events[1], "outcomes": accepted.outcomes}
+    if accepted_loss is not None:
+        first_valid = {"events": accepted_loss.events[1], "outcomes": accepted_loss.outcomes}
 
     def last_visible_command(kind: Kind) -> int | None:
         start, end = log.bounds(kind)

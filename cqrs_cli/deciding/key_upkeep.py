@@ -31,8 +31,8 @@ class KeyUpkeep:
 
     def is_due(self) -> bool:
         """Return True if the last key record is so old that a tick has to let it be compacted."""
-        if self._keys.read != self._checked_end:
-            self._checked_end = self._keys.read
+        if self._keys.next_offset != self._checked_end:
+            self._checked_end = self._keys.next_offset
             self._tick_at = time.monotonic() + self._session.timing.key_tick_after
         return self._tick_at is not None and time.monotonic() >= self._tick_at
 
@@ -41,7 +41,7 @@ class KeyUpkeep:
         compacts it, so that an erased key leaves the disk.
         """
         self._commit(position, {})
-        self._checked_end, self._tick_at = self._keys.read, None
+        self._checked_end, self._tick_at = self._keys.next_offset, None
 
     def _commit(self, position: int, data_keys: ChangedKeys) -> None:
         session, cache, keys = self._session, self._cache, self._keys
@@ -64,10 +64,10 @@ def outdated_portions(keys: OwnerKeys, max_keys: int) -> Iterator[ChangedKeys]:
     """Yield the keys in force under an older KEK, in portions of at most `max_keys`. A portion is empty if many records
     were read without finding such a key.
 
-    Whether a key is in force is checked when its portion is requested, because its aggregate may have been erased since
+    Whether a key is active is checked when its portion is requested, because its aggregate may have been erased since
     the topic was read.
     """
-    for listed in keys.subjects_under_old_keks():
-        subjects = list(dict.fromkeys(listed))
-        for first in range(0, max(len(subjects), 1), max_keys):
-            yield keys.outdated_keys(subjects[first : first + max_keys])
+    for listed_subjects in keys.subjects_under_old_keks():
+        subjects = list(dict.fromkeys(listed_subjects))
+        for start in range(0, max(len(subjects), 1), max_keys):
+            yield keys.outdated_keys(subjects[start : start + max_keys])

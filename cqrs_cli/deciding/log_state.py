@@ -15,7 +15,7 @@ from cqrs_cli.ownership.claim import Claim
 
 def read_log_state(
     log: PartitionLog,
-    described: AggregateTopics,
+    aggregate_topics: AggregateTopics,
     bounds: Mapping[Kind, tuple[int, int]],
     committed: int | None,
     claim: Claim | None,
@@ -50,8 +50,8 @@ def read_log_state(
         aggregate=log.topics.aggregate,
         topic=log.topics.commands,
         partition=log.partition,
-        topic_id=described.ids["commands"],
-        other_ids=(described.ids["events"], described.ids["outcomes"]),
+        topic_id=aggregate_topics.ids["commands"],
+        other_ids=(aggregate_topics.ids["events"], aggregate_topics.ids["outcomes"]),
         partitions=assigned_keys.effective_count,
         start=start,
         end=end,
@@ -66,7 +66,7 @@ def read_log_state(
         and commands.all_later_than(last_outcome_record),
         committed=committed,
         claim=claim,
-        deferred_id=described.ids["deferred"],
+        deferred_id=aggregate_topics.ids["deferred"],
         was_repartitioned=assigned_keys.was_repartitioned,
     )
     return state, last_outcome_record
@@ -129,5 +129,7 @@ class _CommandRange(NamedTuple):
 
     def all_later_than(self, outcome: Record | None) -> bool:
         """Return True if the first command is later than this outcome: then no command of this topic was decided."""
-        first = self.log.first_record("commands", self.start, self.end)
-        return first is not None and outcome is not None and first.timestamp > outcome.timestamp
+        first_command = self.log.first_record("commands", self.start, self.end)
+        return (
+            first_command is not None and outcome is not None and first_command.timestamp > outcome.timestamp
+        )

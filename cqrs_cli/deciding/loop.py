@@ -137,7 +137,7 @@ class DecideLoop(Loop):
         session.measures.record_commit(
             records if decided == len(records) else records[:decided], _now(), batch.decisions.reason_counts
         )
-        self.attempts.report_raised(batch.decisions.tracebacks)
+        self.attempts.report_errors(batch.decisions.tracebacks)
         end = records[decided - 1].offset + 1
         session.batch_limit = min(session.batch_limit * 2, timing.batch_limit)
         session.has_committed_batch = True
@@ -173,7 +173,7 @@ class DecideLoop(Loop):
             name, number = session.partition
             raise ContradictionError(
                 f"{error} partition {number} was deleted and created again while it was written to",
-                "find out why; to go on without its records: "
+                "find out why; to continue without its records: "
                 f"cqrs run --accept-loss {format_position(number, records[0].offset, name)}",
             ) from error
         except BatchRefusedError as error:
@@ -206,13 +206,13 @@ class DecideLoop(Loop):
         cache, attempts = self.cache, self.attempts
         return self.rules.batch_context(
             cache.state,
-            cache.remembered,
+            cache.find_dedup_entry,
             _now,
             cache.positions.clock,
             self.deferring.deferrals(),
             payloads,
             attempts.force_failed,
-            attempts.failing,
+            attempts.poison_reasons,
             None if cache.keys is None else cache.keys.key_of,
         )
 

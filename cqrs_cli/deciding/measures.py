@@ -43,7 +43,7 @@ class FoldProgress(NamedTuple):
 #: increments it.
 COUNTERS = {
     "transactions_aborted": "Transactions begun and not known to be committed.",
-    "owner_restarts": "Owners that began again after an error.",
+    "owner_restarts": "Owners that started again after an error.",
 }
 
 

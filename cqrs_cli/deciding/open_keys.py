@@ -25,11 +25,14 @@ def open_owner_keys(
     if not aggregate.has_personal_fields:
         yield None
         return
-    described = plan.topics[partition.aggregate]
+    aggregate_topics = plan.topics[partition.aggregate]
     keyring = plan.connection.require_keyring(partition.aggregate)
-    ids = str(described.keys_id), described.ids["events"]
+    ids = str(aggregate_topics.keys_id), aggregate_topics.ids["events"]
     key_store: KeyStore = MemoryKeys(ids) if path is None else open_keys(path, ids)
-    log, number = KafkaKeysLog(plan.connection, described.topics), described.keys_partition(partition.number)
+    log, number = (
+        KafkaKeysLog(plan.connection, aggregate_topics.topics),
+        aggregate_topics.keys_partition(partition.number),
+    )
     with closing(key_store), closing(log):
         yield OwnerKeys(aggregate, log, number, keyring, key_store)
 

@@ -30,7 +30,7 @@ from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.clients import kafka_error
 from cqrs_cli.kafka.consumer_pool import ConsumerPool
 from cqrs_cli.kafka.topics.topics import KINDS
-from cqrs_cli.ownership.claim import Accepted, Claim, parse_claim, successor_claim, with_suspects
+from cqrs_cli.ownership.claim import AcceptedLoss, Claim, parse_claim, successor_claim, with_suspects
 from cqrs_cli.ownership.signals import OffsetPending
 from cqrs_cli.ownership.timing import ErrorDuration
 from cqrs_cli.ownership.trials.attempts import Attempts
@@ -92,8 +92,8 @@ class DecidingOwner:
     def run_steps(self, stopping: Callable[[], bool]) -> None:
         """Run steps 1 to 5."""
         self.fence()
-        claimed = self.claim()
-        start = self.position(claimed)
+        group_commit = self.claim()
+        start = self.position(group_commit)
         if not wait_for_split(self.session, stopping, self.catch_up):
             return
         state = self.recover(start)
@@ -152,7 +152,7 @@ class DecidingOwner:
                 "a broker may have just come back: cqrs reads the offset again",
             )
 
-    def position(self, claimed: PositionAndClaim) -> Start:
+    def position(self, group_commit: PositionAndClaim) -> Start:
         """3: derive the position from the log. Only this step checks the topic and its partitions."""
         session = self.session
         session.measures.enter_step("position")
@@ -162,16 +162,16 @@ class DecidingOwner:
         session.check_forwards()
         with session.explaining_stalls():
             state, last_outcome = read_log_state(
-                session.log, session.described, bounds, *claimed, session.assigned_keys
+                session.log, session.aggregate_topics, bounds, *group_commit, session.assigned_keys
             )
             next_offset = position(state, accepted_offset)
             if next_offset != accepted_offset:
                 check_last_decided(state)
                 next_offset = check_gap(session.log, state, next_offset)
         claim = session.own_claim
-        accepted, suspects = claim.accepted, claim.suspects
+        accepted_loss, suspects = claim.accepted, claim.suspects
         if next_offset == accepted_offset:
-            accepted = Accepted(next_offset, bounds["events"], bounds["outcomes"][1])
+            accepted_loss = AcceptedLoss(next_offset, bounds["events"], bounds["outcomes"][1])
             suspects = None  # their offsets may belong to another log
         elif suspects is not None:
             suspects = suspects.limited_to(state.end - next_offset)
@@ -181,7 +181,7 @@ class DecidingOwner:
             other_ids=state.other_ids,
             deferred_id=state.deferred_id,
             partitions=state.partitions,
-            accepted=accepted,
+            accepted=accepted_loss,
             suspects=suspects,
         )
         failpoints.reached("position.before")
@@ -207,19 +207,21 @@ class DecidingOwner:
         outcomes, events, deferred = (session.bounds(kind) for kind in ("outcomes", "events", "deferred"))
         session.writer.set_log_ends(events[1], outcomes[1], deferred[1])
         cache.watch_folding(measures, events[1], outcomes[1])
-        accepted, topic_id = session.own_claim.accepted, session.described.ids["commands"]
+        accepted_loss, topic_id = session.own_claim.accepted, session.aggregate_topics.ids["commands"]
         window, resume_at, assigned_keys = self.plan.deciding.window, start.offset, session.assigned_keys
         log = replace_log(session.log, key_filter=assigned_keys.key_filter)
         check_outcomes_kept(log, cache, outcomes[0])
         with session.explaining_stalls():
             cache.learn_keys(assigned_keys.key_filter)
             inherit_keys(log, self.aggregate, cache, assigned_keys, window)
-            fold_events(log, self.aggregate, cache, events, accepted)
-            cache.check_keys(accepted is not None)
+            fold_events(log, self.aggregate, cache, events, accepted_loss)
+            cache.check_keys(accepted_loss is not None)
             failpoints.reached("recover.events")
             fold_deferred(log, cache, deferred)
             failpoints.reached("recover.deferred")
-            fold_outcomes(log, cache, outcomes, start.last_outcome, window, resume_at, accepted, topic_id)
+            fold_outcomes(
+                log, cache, outcomes, start.last_outcome, window, resume_at, accepted_loss, topic_id
+            )
         defer_lost_again(cache, topic_id, start.offset)
         drop_moved_keys(cache, assigned_keys.key_filter)
         cache.fold(cache.positions._replace(commands=start.offset))

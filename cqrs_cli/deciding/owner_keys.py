@@ -2,7 +2,7 @@
 folds.
 
 The owner reads the keys up to the high watermark before it folds anything, and it knows the keys that it commits
-itself. So a value under another key than the key in force is erased, and becomes a redacted value. An `Erased` that
+itself. So a value under another key than the active key is erased, and becomes a redacted value. An `Erased` that
 names the missing key must then follow; if none follows, the key was lost (`check_all_resolved`).
 """
 
@@ -56,9 +56,9 @@ class OwnerKeys:
         self._changes: list[KeyChange] = []
         self._changed_tables: dict[str, KeyTable] = {}  # by subject
         self._wrapped: dict[str, WrappedKey | None] = {}  # changed keys of the current batch, by subject
-        self.read = 0  # next offset in the keys topic
+        self.next_offset = 0  # next offset in the keys topic
         self._newest_kek = ""  # the KEK of the newest key that was read
-        self._read_until = 0  # end of the keys topic when the partition was taken over
+        self._takeover_end = 0  # end of the keys topic when the partition was taken over
         self._is_resolved = self._is_loss_accepted = False
         self.unresolved_keys: dict[
             str, str
@@ -73,29 +73,31 @@ class OwnerKeys:
         """Remove the keys on disk, so that the next `read_keys` reads all of them again."""
         self._key_store.clear()
 
-    def read_keys(self, known_until: int, key_filter: KeyHome | None = None, afresh: bool = False) -> None:
+    def read_keys(
+        self, known_until: int, key_filter: KeyHome | None = None, clears_store: bool = False
+    ) -> None:
         """Read the keys up to their high watermark. Request the end of the events first.
 
         `known_until`: the offset of the events up to which the shard knows changes of keys. A key store that has seen
         fewer events may be from before an erasure: it is cleared, and all keys are read again, in one pass.
         `key_filter`: the filter for the owner's keys after a repartitioning; this owner would not see the erasure of
         other keys. A filtered key store that has seen no events is cleared, too, because an erasure may be in the
-        parents' logs. `afresh`: clear the key store in any case.
+        parents' logs. `clears_store`: clear the key store in any case.
         """
         try:
-            self._read_keys(known_until, key_filter, afresh)
+            self._read_keys(known_until, key_filter, clears_store)
         finally:
             self._log.close()
 
-    def _read_keys(self, known_until: int, key_filter: KeyHome | None, afresh: bool) -> None:
+    def _read_keys(self, known_until: int, key_filter: KeyHome | None, clears_store: bool) -> None:
         self._is_resolved = False
         self._decrypted.clear()
         self._drop_changes()
         seen_events = self._key_store.offsets.events
-        if afresh or seen_events < known_until or (key_filter is not None and seen_events == 0):
+        if clears_store or seen_events < known_until or (key_filter is not None and seen_events == 0):
             self._key_store.clear()
         offsets = self._key_store.offsets
-        self.read = offsets.keys
+        self.next_offset = offsets.keys
         start, end = key_bounds(self._log, self.partition, offsets.keys)
         self._log.close()  # a client has eight descriptors, and reading opens another client
         for records in self._log.read(self.partition, max(offsets.keys, start), end):
@@ -111,20 +113,20 @@ class OwnerKeys:
                 ),
                 self._newest_kek,
             )
-            self.read = records[-1].offset + 1
+            self.next_offset = records[-1].offset + 1
             self._write(offsets.events)
-        self.read = self._read_until = end
+        self.next_offset = self._takeover_end = end
         self._write(known_until)
         if self._newest_kek:  # the KEK of the active run: a standby must have it before it takes over
             self._keyring.check_keks(self._log.topic, [self._newest_kek])
 
-    def check_all_resolved(self, events: int, accepted: bool = False) -> None:
+    def check_all_resolved(self, events: int, is_loss_accepted: bool = False) -> None:
         """Record that all events are folded; raises `ContradictionError` for a missing key that was not erased.
 
-        `accepted`: an operator has accepted a loss of events, which may include the erasures.
+        `is_loss_accepted`: an operator has accepted a loss of events, which may include the erasures.
         """
-        self._is_loss_accepted = accepted
-        if accepted:
+        self._is_loss_accepted = is_loss_accepted
+        if is_loss_accepted:
             self.unresolved_keys.clear()
         if self.unresolved_keys:
             raise self._lost_key_error(*next(iter(self.unresolved_keys.items())))
@@ -164,7 +166,7 @@ class OwnerKeys:
     def encrypt_state(self, subject: str, data: bytes) -> bytes:
         """Return the JSON of a state as the shard stores it, encrypted.
 
-        Without a key in force, the personal fields contain nothing personal, because no remaining event contains a
+        Without an active key, the personal fields contain nothing personal, because no remaining event contains a
         personal value.
         """
         return encrypt_with_key_of(
@@ -195,7 +197,7 @@ class OwnerKeys:
                 self._end_key(subject, current.kid)
             self._record_change(KeyRecord(subject, self._wrapped[subject]))
             self._decrypted.put(subject, key)
-        self.read = max(self.read, end or 0)
+        self.next_offset = max(self.next_offset, end or 0)
 
     def flush(self, events: int) -> bool:
         """Write the changes of keys up to this offset of the events to disk, before the shard changes. Return True if
@@ -214,9 +216,9 @@ class OwnerKeys:
         """
         current_kek = self._keyring.current
         start, _ = (
-            self._log.bounds(self.partition) if len(self._keyring.names) > 1 else (self._read_until, None)
+            self._log.bounds(self.partition) if len(self._keyring.names) > 1 else (self._takeover_end, None)
         )
-        for records in self._log.read(self.partition, start, self._read_until):
+        for records in self._log.read(self.partition, start, self._takeover_end):
             key_changes = key_records(self._log.topic, self.partition, records)
             yield [
                 subject
@@ -265,7 +267,7 @@ class OwnerKeys:
 
     def _write(self, events: int) -> None:
         offsets = self._key_store.offsets
-        end = KeyOffsets(offsets.topics, max(offsets.keys, self.read), max(offsets.events, events))
+        end = KeyOffsets(offsets.topics, max(offsets.keys, self.next_offset), max(offsets.events, events))
         if self._changes or end != offsets:
             self._key_store.apply(offsets, end, self._changes)
         self._drop_changes()

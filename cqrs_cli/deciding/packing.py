@@ -30,11 +30,18 @@ def pack(
 
 
 def unpack(
-    aggregate: Aggregate, aggregate_id: str, stored: StoredState, encryption: StateEncryption | None = None
+    aggregate: Aggregate,
+    aggregate_id: str,
+    stored_state: StoredState,
+    encryption: StateEncryption | None = None,
 ) -> VersionedState:
     """Return the aggregate for deciding; raises `ContradictionError` if the code cannot read its own stored state."""
     try:
-        data = stored.state if encryption is None else encryption.decrypt_state(aggregate_id, stored.state)
+        data = (
+            stored_state.state
+            if encryption is None
+            else encryption.decrypt_state(aggregate_id, stored_state.state)
+        )
         state = aggregate.decode_state(data)
     except (ContradictionError, *PROCESS_ERRORS):
         raise
@@ -46,4 +53,4 @@ def unpack(
             f"the state of {aggregate.name} {aggregate_id!r} cannot be read back: {cause}",
             "repair `evolve` and raise the decider's revision: the shard is then rebuilt from the events",
         ) from aggregate.redact_error(error)
-    return VersionedState(stored.version, state, stored.offset, stored.eventindex)
+    return VersionedState(stored_state.version, state, stored_state.offset, stored_state.eventindex)

@@ -68,8 +68,8 @@ class Plan:
         """Return every (aggregate, partition) of the run."""
         return [
             Partition(name, number)
-            for name, described in sorted(self.topics.items())
-            for number in range(described.partitions)
+            for name, aggregate_topics in sorted(self.topics.items())
+            for number in range(aggregate_topics.partitions)
         ]
 
     def claim_slots(self) -> dict[Partition, ClaimSlot]:
@@ -82,15 +82,15 @@ class Plan:
 
     def claim(self, partition: Partition, attempt: int) -> Claim:
         """Return the claim of a task's attempt, before the attempt has read the committed claim."""
-        described = self.topics[partition.aggregate]
+        aggregate_topics = self.topics[partition.aggregate]
         return Claim(
             self.run_epoch,
             self.run,
             self.submission,
             attempt,
             0,
-            described.ids["commands"],
-            described.partitions,
+            aggregate_topics.ids["commands"],
+            aggregate_topics.partitions,
             lineage=1,
         )
 
@@ -124,13 +124,15 @@ def partition_claim_slot(topics: Topics, number: int) -> ClaimSlot:
     return ClaimSlot(topics.group, topics.commands, number, topics.outcomes, topics.events)
 
 
-def shard_identity(described: AggregateTopics, partition: int, aggregate: Aggregate, window: int) -> Identity:
+def shard_identity(
+    aggregate_topics: AggregateTopics, partition: int, aggregate: Aggregate, window: int
+) -> Identity:
     """Return the identity of a shard: the log and the code of which it is a cache; `window` in ms."""
     return Identity(
-        cluster_id=described.cluster_id,
-        topics={str(kind): topic_id for kind, topic_id in described.ids.items()},
+        cluster_id=aggregate_topics.cluster_id,
+        topics={str(kind): topic_id for kind, topic_id in aggregate_topics.ids.items()},
         partition=partition,
-        partitions=described.partitions,
+        partitions=aggregate_topics.partitions,
         schema=aggregate.schema_digest,
         revision=aggregate.decider.revision,
         window_ms=window,

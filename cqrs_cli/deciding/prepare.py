@@ -48,16 +48,17 @@ def prepare(
     force_failed: dict[Partition, frozenset[int]] = {}
     for partition, offset in _parse_positions("--fail", fail, aggregates):
         force_failed[partition] = force_failed.get(partition, frozenset()) | {offset}
-    topics, brokers = _described_topics(settings, connection, aggregates)
+    topics, brokers = _describe_topics(settings, connection, aggregates)
     _raise_limits(len(topics), brokers)
     _check_partitions(topics, [*losses, *force_failed])
     claims = _committed_claims(connection, topics)
     key_spaces: dict[str, PlannedKeySpace] = {}
-    for name, described in topics.items():
-        key_spaces[name] = plan_key_space(connection, described, settings.partitioner)
+    for name, aggregate_topics in topics.items():
+        key_spaces[name] = plan_key_space(connection, aggregate_topics, settings.partitioner)
         if not key_spaces[name].was_repartitioned:
             _check_counts(
-                described, [claim for partition, claim in claims.items() if partition.aggregate == name]
+                aggregate_topics,
+                [claim for partition, claim in claims.items() if partition.aggregate == name],
             )
     _check_offsets(connection, topics, losses, force_failed, claims)
     return Plan(
@@ -84,15 +85,15 @@ def prepare(
     )
 
 
-def _check_counts(described: AggregateTopics, claims: Iterable[Claim | None]) -> None:
+def _check_counts(aggregate_topics: AggregateTopics, claims: Iterable[Claim | None]) -> None:
     """Raise `ConfigurationError` for partitions that were added by hand. The owner of an added partition could not find
     this, because there is no claim to compare.
     """
     for claim in claims:
-        if claim is not None and claim.partitions != described.partitions:
-            names = described.topics
+        if claim is not None and claim.partitions != aggregate_topics.partitions:
+            names = aggregate_topics.topics
             raise partition_count_error(
-                names.aggregate, names.commands, claim.partitions, described.partitions
+                names.aggregate, names.commands, claim.partitions, aggregate_topics.partitions
             )
 
 
@@ -100,9 +101,9 @@ def _committed_claims(
     connection: Connection, topics: Mapping[str, AggregateTopics]
 ) -> dict[Partition, Claim | None]:
     claim_slots = {
-        Partition(name, number): partition_claim_slot(described.topics, number)
-        for name, described in topics.items()
-        for number in range(described.partitions)
+        Partition(name, number): partition_claim_slot(aggregate_topics.topics, number)
+        for name, aggregate_topics in topics.items()
+        for number in range(aggregate_topics.partitions)
     }
     return {
         partition: committed.claim
@@ -142,7 +143,7 @@ def _raise_limits(aggregate_count: int, brokers: int) -> None:
     raise_soft_limits(Needs(retire_descriptors + read_descriptors, BASE_BYTES), "the driver of a run")
 
 
-def _described_topics(
+def _describe_topics(
     settings: "Settings", connection: Connection, aggregates: Mapping[str, Aggregate]
 ) -> tuple[dict[str, AggregateTopics], int]:
     """Return the topics of each aggregate, and the number of brokers."""
@@ -200,9 +201,12 @@ def _targets(connection: Connection, topics: Mapping[str, AggregateTopics]) -> d
     """
     return {
         Partition(name, partition): end
-        for name, described in topics.items()
+        for name, aggregate_topics in topics.items()
         for partition, (_, end) in bounds(
-            connection, described.topics.commands, range(described.partitions), "read_uncommitted"
+            connection,
+            aggregate_topics.topics.commands,
+            range(aggregate_topics.partitions),
+            "read_uncommitted",
         ).items()
     }
 

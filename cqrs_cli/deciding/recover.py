@@ -16,7 +16,7 @@ from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.position_notation import format_position
-from cqrs_cli.ownership.claim import Accepted
+from cqrs_cli.ownership.claim import AcceptedLoss
 from cqrs_cli.ownership.complete_events import check_complete
 from cqrs_cli.state.errors import REBUILD_HINT, AheadError
 from cqrs_cli.state.evidence import evidence
@@ -28,12 +28,12 @@ def fold_events(
     aggregate: Aggregate,
     cache: StateCache,
     bounds: tuple[int, int],
-    accepted: Accepted | None = None,
+    accepted_loss: AcceptedLoss | None = None,
 ) -> None:
     """Fold the events; `bounds` are the start and end of their log.
 
     Raises `ContradictionError`, which names the record, for an event that contradicts the earlier events or cannot be
-    read, and for deleted events, unless an operator `accepted` the loss.
+    read, and for deleted events, unless an operator accepted the loss (`accepted_loss`).
     """
     next_offset, (start, end) = cache.positions.folded_events, bounds
     if cache.positions.events > end:
@@ -41,14 +41,14 @@ def fold_events(
             f"{log.log_name('events')} ends at {end}, before the {cache.positions.events} that was already folded",
             "the topic was truncated or replaced: restore it before anything is decided",
         )
-    check_complete(log, start, next_offset, accepted)
-    for chunk in log.read("events", max(next_offset, start), end):
-        for records in log.decode_events([chunk]):
+    check_complete(log, start, next_offset, accepted_loss)
+    for log_records in log.read("events", max(next_offset, start), end):
+        for records in log.decode_events([log_records]):
             index = 0
             while index < len(records):
                 with cache.reading():
                     states, index = fold_records(log, aggregate, cache, records, index)
-                cache.fold(cache.positions.after_event(chunk, records[index - 1].offset), states)
+                cache.fold(cache.positions.after_event(log_records, records[index - 1].offset), states)
     if cache.positions.events < end:
         cache.fold(cache.positions._replace(events=end))
 
@@ -84,18 +84,18 @@ def fold_outcomes(
     log: PartitionLog,
     cache: StateCache,
     bounds: tuple[int, int],
-    last: Record | None,
+    last_outcome: Record | None,
     window: int,
     resume_at: int | None = None,
-    accepted: Accepted | None = None,
+    accepted_loss: AcceptedLoss | None = None,
     topic_id: str = "",
 ) -> None:
     """Remember the decisions in the outcomes; `bounds` are the start and end of their log. An empty shard starts one
-    dedup window (`window`, ms) before the `last` outcome. Retention deletes only older outcomes.
+    dedup window (`window`, ms) before the `last_outcome`. Retention deletes only older outcomes.
 
     The events must be folded already. If they do not reach the version of a decided command, this raises
     `ContradictionError` with `resume_at` as the offset to continue from. The check is skipped for outcomes from before
-    an `accepted` loss.
+    an accepted loss.
     """
     next_offset, (start, end) = cache.positions.folded_outcomes, bounds
     if cache.positions.outcomes > end:
@@ -103,25 +103,25 @@ def fold_outcomes(
             f"{log.log_name('outcomes')} ends at {end}, before the {cache.positions.outcomes} that was already folded",
             "the topic was truncated or replaced: restore it before anything is decided",
         )
-    if next_offset == 0 and last is not None:
-        next_offset = log.offset_at("outcomes", max(0, last.timestamp - window)) or 0
+    if next_offset == 0 and last_outcome is not None:
+        next_offset = log.offset_at("outcomes", max(0, last_outcome.timestamp - window)) or 0
     for records in log.read("outcomes", max(next_offset, start), end):
         positions = cache.positions
         clock = max(positions.clock, *(record.timestamp for record in records))
-        remembered: dict[tuple[str, str], DedupEntry] = {}
+        dedup_entries: dict[tuple[str, str], DedupEntry] = {}
         decided = positions.commands
         latest: dict[str, OutcomeEnvelope] = {}
         parsed = [(record, parse_outcome(log, record)) for record in records]
         for record, outcome in parsed:
             decided = outcome.data.offset + 1
-            restore_dedup_entry(remembered, outcome, record.timestamp)
-            if accepted is not None and record.offset < accepted.outcomes:
+            restore_dedup_entry(dedup_entries, outcome, record.timestamp)
+            if accepted_loss is not None and record.offset < accepted_loss.outcomes:
                 continue
             if outcome.subject is not None and outcome.data.status != "failed":
                 latest[outcome.subject] = outcome
         check_versions_reached(log, cache, latest, decided if resume_at is None else resume_at)
         with cache.reading():
-            ended = entries_ended_by(cache, topic_id, parsed)
+            ended_entries = entries_ended_by(cache, topic_id, parsed)
         cache.fold(
             positions._replace(
                 commands=decided,
@@ -130,8 +130,8 @@ def fold_outcomes(
                 last_outcome=evidence(records[-1]),
             ),
             None,
-            remembered,
-            ended,
+            dedup_entries,
+            ended_entries,
         )
     if cache.positions.outcomes < end:
         cache.fold(cache.positions._replace(outcomes=end))

@@ -137,15 +137,15 @@ def plan_with_future_partitions(plan: Plan, aggregate: str, target_count: int) -
 
     Raises the errors of `plan_repartitioning`.
     """
-    described = plan.topics[aggregate]
-    current = read_partitions(plan.connection, described.topics)
+    aggregate_topics = plan.topics[aggregate]
+    current = read_partitions(plan.connection, aggregate_topics.topics)
     planned = plan_repartitioning(current, target_count, plan.deciding.partitioner)
     return replace(
         plan,
-        topics={aggregate: replace(described, partitions=target_count)},
+        topics={aggregate: replace(aggregate_topics, partitions=target_count)},
         key_spaces={
             aggregate: PlannedKeySpace(
-                described.topics, plan.deciding.partitioner, target_count, planned.key_space.lineage
+                aggregate_topics.topics, plan.deciding.partitioner, target_count, planned.key_space.lineage
             )
         },
     )

@@ -37,13 +37,15 @@ class OwnerSession(Session[FencedWriter]):
     ) -> None:
         """`pool`: consumer pool for the steps that read parts of the logs."""
         self.plan, self.partition, self.measures = plan, partition, measures
-        self.described = plan.topics[partition.aggregate]
+        self.aggregate_topics = plan.topics[partition.aggregate]
         self.log = replace_log(plan.log(partition), pool=pool)
-        self.rules = plan.deciding.rules(self.described, partition.number, self.log.codec.payload_threshold)
+        self.rules = plan.deciding.rules(
+            self.aggregate_topics, partition.number, self.log.codec.payload_threshold
+        )
         self.counts = own_claim.counts
         self.batch: Batch | None = None  # the current or last batch
         self.assigned_keys = plan.key_spaces[partition.aggregate].initial_keys(partition.number)
-        timing, max_record_bytes = plan.timing, min(self.described.max_bytes[kind] for kind in KINDS)
+        timing, max_record_bytes = plan.timing, min(self.aggregate_topics.max_bytes[kind] for kind in KINDS)
         writer = FencedWriter(self.log, max_record_bytes, timing.transaction_timeout, timing.produce_timeout)
         super().__init__(plan.connection, plan.claim_slot(partition), writer, own_claim, timing, batch_limit)
 
@@ -64,9 +66,9 @@ class OwnerSession(Session[FencedWriter]):
         """Read the assigned keys of the partition. Call it after the fence: the end of the partition history is
         read here, and an end from before the fence may be outdated.
         """
-        described, lineage_bounds = self.described, None
-        if described.lineage_id is not None:
-            lineage_bounds = watermarks(self.watcher, described.topics.lineage, 0)
+        aggregate_topics, lineage_bounds = self.aggregate_topics, None
+        if aggregate_topics.lineage_id is not None:
+            lineage_bounds = watermarks(self.watcher, aggregate_topics.topics.lineage, 0)
         self.assigned_keys = self.plan.read_assigned_keys(self.partition, lineage_bounds, self.log.pool)
 
     def check_forwards(self) -> None:
@@ -77,7 +79,9 @@ class OwnerSession(Session[FencedWriter]):
         """
         hidden = [child for child in self.assigned_keys.target_partitions if self._has_open_forwards(child)]
         if hidden and hides_forwards(self.log, hidden):
-            raise StalledError(f"commands that {self.log.log_name('commands')} forwarded are hidden")
+            raise StalledError(
+                f"an open transaction hides commands that {self.log.log_name('commands')} forwarded"
+            )
 
     def _has_open_forwards(self, child: int) -> bool:
         """Return True if a transaction of any client is open on the commands of a child."""
@@ -133,12 +137,14 @@ class OwnerSession(Session[FencedWriter]):
         """Return True if the command at this offset, or a later command, has an outcome. Outcomes before an accepted
         loss and unreadable outcomes do not count.
         """
-        last = self.log.last_record("outcomes", *self.log.watermarks(self.consumer, "outcomes"))
+        last_outcome = self.log.last_record("outcomes", *self.log.watermarks(self.consumer, "outcomes"))
         accepted_loss = claim.accepted if claim is not None else None
-        if last is None or (accepted_loss is not None and last.offset < accepted_loss.outcomes):
+        if last_outcome is None or (
+            accepted_loss is not None and last_outcome.offset < accepted_loss.outcomes
+        ):
             return False
         try:
-            return parse_outcome(self.log, last).data.offset >= offset
+            return parse_outcome(self.log, last_outcome).data.offset >= offset
         except ContradictionError:
             return False
 
@@ -163,6 +169,8 @@ class OwnerSession(Session[FencedWriter]):
             yield
         except StalledError as error:
             self.bounds("outcomes")
-            described, number = self.described, self.log.partition
-            keys_partition = None if described.keys_id is None else described.keys_partition(number)
+            aggregate_topics, number = self.aggregate_topics, self.log.partition
+            keys_partition = (
+                None if aggregate_topics.keys_id is None else aggregate_topics.keys_partition(number)
+            )
             raise explain_log_stall(self.log, error, keys_partition) from error

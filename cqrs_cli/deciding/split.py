@@ -44,7 +44,7 @@ def wait_for_split(
     """Wait until the parent has split; return False if stopped before. `catch_up` is called between polls. Raises the
     errors of `Session.check_claim`.
     """
-    topics, seen_bounds, checked_at = session.described.topics, (0, 0), time.monotonic()
+    topics, seen_bounds, checked_at = session.aggregate_topics.topics, (0, 0), time.monotonic()
     while session.assigned_keys.phase == "wait":
         session.measures.enter_step("wait")
         if stopping():
@@ -110,7 +110,7 @@ def split(session: OwnerSession, cache: StateCache, position: int) -> None:
     failpoints.reached("split.after")
     session.own_claim = claim
     session.assigned_keys = assigned_keys.with_record(record)
-    cache.learn_keys(session.assigned_keys.key_filter, afresh=True)
+    cache.learn_keys(session.assigned_keys.key_filter, clears_store=True)
     cache.check_keys(session.own_claim.accepted is not None)
     drop_moved_keys(cache, session.assigned_keys.key_filter)
 
@@ -120,7 +120,7 @@ def _transaction(
     session: OwnerSession, cache: StateCache, position: int, claim: Claim
 ) -> Iterator[BatchTransaction]:
     """Commit the writes of the block with the position and a claim."""
-    hint = f"{session.described.topics.lineage} and the deferred topic must accept the records: cqrs doctor"
+    hint = f"{session.aggregate_topics.topics.lineage} and the deferred topic must accept the records: cqrs doctor"
     with session.transaction(
         position, f"{session.log.log_name('commands')} cannot be repartitioned", hint, claim
     ) as transaction:

@@ -77,7 +77,7 @@ class StateCache:
         self._view: StateView | None = None
         self._flushed = self.positions = store.positions()
         self._states: dict[str, VersionedState] = {}
-        self._remembered: dict[tuple[str, str], DedupEntry] = {}
+        self._dedup_entries: dict[tuple[str, str], DedupEntry] = {}
         self._deferred: dict[str, Deferral | None] = {}
         self._decoded = DecodedStates(budget / 2)
         self._waiting_budget = budget / 2
@@ -88,7 +88,7 @@ class StateCache:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Allow calls of `state`, `remembered` and `deferred` inside the block."""
+        """Allow calls of `state`, `find_dedup_entry` and `deferred` inside the block."""
         with self._store.view() as view:
             self._view = view
             try:
@@ -109,9 +109,9 @@ class StateCache:
         self._decoded.put_all({aggregate_id: folded}, [len(stored.state)])
         return folded
 
-    def remembered(self, subject: str, command_id: str) -> DedupEntry | None:
+    def find_dedup_entry(self, subject: str, command_id: str) -> DedupEntry | None:
         """Return the first decision on a command; None if it is not remembered."""
-        staged_entry = self._remembered.get((subject, command_id))
+        staged_entry = self._dedup_entries.get((subject, command_id))
         if staged_entry is not None:
             return staged_entry
         assert self._view is not None
@@ -143,11 +143,11 @@ class StateCache:
         `events` to `last_outcome` are the ends of the logs after the commit, and the last records
         (`kafka.writer.WrittenEnds`).
         """
-        if self._states or self._remembered:
+        if self._states or self._dedup_entries:
             self._states.update(decisions.states)
-            self._remembered.update(decisions.dedup_entries)
+            self._dedup_entries.update(decisions.dedup_entries)
         else:  # the usual case under load: each batch is applied alone
-            self._states, self._remembered = decisions.states, decisions.dedup_entries
+            self._states, self._dedup_entries = decisions.states, decisions.dedup_entries
         self._deferred = decisions.deferral_changes
         before = self.positions
         self.positions = Positions(
@@ -162,23 +162,25 @@ class StateCache:
         if self.keys is not None:
             self.keys.stage(decisions.data_keys, keys)
 
-    def learn_keys(self, key_filter: KeyHome | None = None, afresh: bool = False) -> None:
+    def learn_keys(self, key_filter: KeyHome | None = None, clears_store: bool = False) -> None:
         """Read the keys of the partition's own aggregates. Call it after the end of the events was requested, and
-        before events are folded.
+        before events are folded. `clears_store`: clear the key store first.
         """
         if self.keys is not None:
-            afresh = afresh or (key_filter is not None and self._dropped_count() < key_filter.partition_count)
-            self.keys.read_keys(int(self._store.get_value(_KEYS_OFFSET) or 0), key_filter, afresh)
+            clears_store = clears_store or (
+                key_filter is not None and self._dropped_count() < key_filter.partition_count
+            )
+            self.keys.read_keys(int(self._store.get_value(_KEYS_OFFSET) or 0), key_filter, clears_store)
 
-    def check_keys(self, accepted: bool = False) -> None:
-        """Raise `ContradictionError` for a lost key, unless a loss was `accepted`. All events must be folded."""
+    def check_keys(self, is_loss_accepted: bool = False) -> None:
+        """Raise `ContradictionError` for a lost key, unless a loss was accepted. All events must be folded."""
         if self.keys is not None:
-            self.keys.check_all_resolved(self.positions.events, accepted)
+            self.keys.check_all_resolved(self.positions.events, is_loss_accepted)
 
     @property
     def pending(self) -> int:
         """The number of decisions that wait to be applied."""
-        return len(self._remembered)
+        return len(self._dedup_entries)
 
     @property
     def max_waiting(self) -> int:
@@ -193,8 +195,8 @@ class StateCache:
         """Apply the staged decisions; raises `NotOwnerError` if another owner has written to the shard."""
         if self.positions == self._flushed and not self._deferred:
             return
-        self._apply(self.positions, self._states, self._remembered, self._deferred)
-        self._states, self._remembered, self._deferred = {}, {}, {}
+        self._apply(self.positions, self._states, self._dedup_entries, self._deferred)
+        self._states, self._dedup_entries, self._deferred = {}, {}, {}
 
     def drop_moved_aggregates(self, count: int, is_own_key: Callable[[bytes], bool]) -> None:
         """Drop the aggregates of keys that have moved, unless they were already dropped for the partition count
@@ -230,11 +232,11 @@ class StateCache:
         self,
         end: Positions,
         states: Mapping[str, VersionedState] | None = None,
-        remembered: Mapping[tuple[str, str], DedupEntry] | None = None,
+        dedup_entries: Mapping[tuple[str, str], DedupEntry] | None = None,
         deferred: Mapping[str, Deferral | None] | None = None,
     ) -> None:
         """Apply records that were read from the log; nothing may be staged."""
-        self._apply(end, states or {}, remembered or {}, deferred or {})
+        self._apply(end, states or {}, dedup_entries or {}, deferred or {})
         self.positions = end
         if self._measures is not None:
             self._measures.record_folded(end.events, end.outcomes)
@@ -243,14 +245,14 @@ class StateCache:
         self,
         end: Positions,
         states: Mapping[str, VersionedState],
-        remembered: Mapping[tuple[str, str], DedupEntry],
+        dedup_entries: Mapping[tuple[str, str], DedupEntry],
         deferred: Mapping[str, Deferral | None],
     ) -> None:
         packed = {
             name: pack(self._aggregate, name, folded, self._encryption) for name, folded in states.items()
         }
         has_unresolved = self.keys is not None and self._flush_keys(self.keys, end)
-        self._store.apply(WriteBatch(self._token, self._flushed, end, packed, remembered, deferred))
+        self._store.apply(WriteBatch(self._token, self._flushed, end, packed, dedup_entries, deferred))
         self._flushed = end
         if self._has_unresolved_keys and not has_unresolved:
             self._store_unresolved_marker(b"")

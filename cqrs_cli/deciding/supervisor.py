@@ -40,7 +40,7 @@ from cqrs_cli.state.store import NotOwnerError, Store
 class DecidingSupervisor(Supervisor):
     """Supervises owners that decide. It also handles errors of the aggregate's code and of the store."""
 
-    noun, doing = "command", "is being decided"
+    noun, activity = "command", "is being decided"
     handled_errors = (*HANDLED_ERRORS, DecisionInterrupted, NotOwnerError)
 
     def __init__(

@@ -77,8 +77,8 @@ class DemoResults(NamedTuple):
     decided: Snapshot
     outcomes: list[StepOutcome]
     accounts: dict[str, AggregateHistory]
-    live: Tally
-    replayed: Tally
+    shard_tally: Tally
+    replay_tally: Tally
     timeout: OrderTimeout
     orders: ReadModel | None  # None without SQLAlchemy
 
@@ -90,7 +90,7 @@ class DemoResults(NamedTuple):
             for outcome in self.outcomes
             if outcome.result != outcome.step.expected_result
         ]
-        if self.live != self.replayed:
+        if self.shard_tally != self.replay_tally:
             differences.append("the replayed states differ from the live states")
         differences += self.timeout.unexpected_results
         return differences + (self.orders.unexpected_results if self.orders else [])
@@ -193,8 +193,8 @@ class BankDemo:
 
     def _outcome_ends(self) -> dict[int, int]:
         topic = self.topics.outcomes
-        numbers = range(partition_count(self.connection, topic))
-        return {number: end for number, (_, end) in bounds(self.connection, topic, numbers).items()}
+        partitions = range(partition_count(self.connection, topic))
+        return {partition: end for partition, (_, end) in bounds(self.connection, topic, partitions).items()}
 
     def account(self, id: str) -> AggregateHistory:
         """Return an account, folded from its events as `cqrs show` does."""
@@ -203,7 +203,7 @@ class BankDemo:
         records = history.read_records(self.connection, key, ranges)
         return history.fold_history(self.aggregate, id, records, history.parse_at(None))
 
-    def live(self) -> Tally:
+    def shard_tally(self) -> Tally:
         """Return the tally of all accounts in the owners' shards (LMDB); raises `CqrsError` if a shard is missing."""
         count = total = 0
         state_dir = self.settings.state_dir

@@ -34,20 +34,20 @@ LOCK_TIMEOUT = 180.0
 _HEADER = "# Written by each cqrs demo. Inspect this project with cqrs show, cqrs tail and cqrs status.\n"
 
 
-def demo_settings(user: "Settings", flags: Mapping[str, object]) -> "Settings":
+def demo_settings(user_settings: "Settings", flags: Mapping[str, object]) -> "Settings":
     """Return the demo's settings: the project folder from the user's settings, the broker only from flags.
 
     The demo ignores a broker that the environment or a file names, because it must not touch topics in use.
     """
     from cqrs_cli.settings.settings import Settings
 
-    root = user.root / ".cqrs" / "demo"
+    root = user_settings.root / ".cqrs" / "demo"
     values: dict[str, object] = {"root": root, "state_dir": root / ".cqrs" / "state"}
     if flags.get("bootstrap_server") or flags.get("command_config"):
         broker_settings = ("bootstrap_server", "command_config", "properties")
-        values |= {name: getattr(user, name) for name in broker_settings} | {"topic_prefix": PREFIX}
+        values |= {name: getattr(user_settings, name) for name in broker_settings} | {"topic_prefix": PREFIX}
     if flags.get("topic_prefix"):
-        values["topic_prefix"] = user.topic_prefix
+        values["topic_prefix"] = user_settings.topic_prefix
     return Settings.model_validate(values)
 
 

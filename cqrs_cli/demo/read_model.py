@@ -46,15 +46,15 @@ def fill_read_model(settings: "Settings", connection: Connection, order: str) ->
     from cqrs_cli.following.projections.prepare import prepare_projection, stable_ends
     from cqrs_cli.following.projections.runner import project_partitions
 
-    loaded = load_projection(PROJECTION, settings.root, settings.aggregates)
+    loaded_projection = load_projection(PROJECTION, settings.root, settings.aggregates)
     _remove_database(settings.root)
     address = parse_database(f"sqlite:///{_DATABASE}", settings.root)
-    live = prepare_projection(settings, connection, loaded, address, _ignore).live
+    live = prepare_projection(settings, connection, loaded_projection, address, _ignore).live
     plan = replace(live, targets=stable_ends(live))
-    for result in project_partitions(plan, plan.sources, loaded, _ignore):
+    for result in project_partitions(plan, plan.sources, loaded_projection, _ignore):
         if result.error is not None:
             raise result.error
-    table = loaded.projection.metadata.tables[_TABLE]
+    table = loaded_projection.projection.metadata.tables[_TABLE]
     engine = open_database(address)
     try:
         with engine.connect() as db:

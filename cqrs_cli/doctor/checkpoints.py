@@ -37,13 +37,13 @@ class PartitionCheckpoint(NamedTuple):
     """The newest checkpoint of a partition, and the offset up to which its commands are decided."""
 
     identity: Identity  # the identity of a shard that would be created now
-    decided: int
+    decided_offset: int  # of the first undecided command
     newest: Manifest | None
 
     @property
     def offset_lag(self) -> int:
         """The number of offsets that were decided since the checkpoint."""
-        return max(0, self.decided - (0 if self.newest is None else self.newest.positions.commands))
+        return max(0, self.decided_offset - (0 if self.newest is None else self.newest.positions.commands))
 
     @property
     def age(self) -> float:
@@ -53,7 +53,7 @@ class PartitionCheckpoint(NamedTuple):
     @property
     def is_missing(self) -> bool:
         """True if there is no checkpoint although commands were decided."""
-        return self.newest is None and self.decided > 0
+        return self.newest is None and self.decided_offset > 0
 
     @property
     def is_unusable(self) -> bool:
@@ -64,8 +64,8 @@ class PartitionCheckpoint(NamedTuple):
         name = f"partition {self.identity.partition}"
         if self.newest is None:
             return f"{name} has no checkpoint"
-        other = ", for other topics, code or dedup window" if self.is_unusable else ""
-        return f"{name} ({rough_time(self.age)} old, {counted(self.offset_lag, 'offset')} behind{other})"
+        other_text = ", for other topics, code or dedup window" if self.is_unusable else ""
+        return f"{name} ({rough_time(self.age)} old, {counted(self.offset_lag, 'offset')} behind{other_text})"
 
 
 def check_checkpoint_store(uri: str, timeout: float = STORE_TIMEOUT) -> Iterator[Check]:
@@ -87,16 +87,16 @@ def check_latest_checkpoints(
     name: str,
     uri: str,
     folder: str,
-    every: timedelta,
+    interval: timedelta,
     identities: Sequence[Identity],
-    decided: Mapping[int, int],
+    decided_offsets: Mapping[int, int],
     has_newer_outcomes: Callable[[int, Manifest], bool],
 ) -> Iterator[Check]:
     """Check the newest checkpoint of each partition of the aggregate `name`. A warning reports checkpoints that are
-    missing, that no owner could start from, or that are older than twice `every` with commands decided since.
+    missing, that no owner could start from, or that are older than twice `interval` with commands decided since.
 
-    `folder`: the aggregate's folder in the store. `decided`: partition → offset. `has_newer_outcomes` returns whether a
-    partition has outcomes after a checkpoint: an offset lag alone may be due to transaction markers.
+    `folder`: the aggregate's folder in the store. `decided_offsets`: partition → offset. `has_newer_outcomes` returns
+    whether a partition has outcomes after a checkpoint: an offset lag alone may be due to transaction markers.
     """
     notes: list[str] = []
     try:
@@ -105,10 +105,10 @@ def check_latest_checkpoints(
         yield warn("checkpoints", f"{name}: {error.message}", error.hint)
         return
     checkpoints = [
-        PartitionCheckpoint(identity, decided.get(identity.partition, 0), newest[identity.partition])
+        PartitionCheckpoint(identity, decided_offsets.get(identity.partition, 0), newest[identity.partition])
         for identity in identities
     ]
-    max_age = 2 * every.total_seconds()
+    max_age = 2 * interval.total_seconds()
     outdated = [
         checkpoint
         for checkpoint in checkpoints
@@ -129,7 +129,7 @@ def check_latest_checkpoints(
         yield warn(
             "checkpoints",
             f"{name}: {_list_partitions(outdated)}",
-            f"cqrs run writes a checkpoint every {show_duration(every)} while it decides; its messages contain the "
+            f"cqrs run writes a checkpoint every {show_duration(interval)} while it decides; its messages contain the "
             "reason if it fails",
         )
     elif any(checkpoint.newest for checkpoint in checkpoints):
@@ -144,8 +144,8 @@ def check_latest_checkpoints(
 def _read_latest(
     uri: str, folder: str, identities: Sequence[Identity], report: Callable[[str], None]
 ) -> dict[int, Manifest | None]:
-    store = open_folder(uri, Path("/"))
     """Return the newest manifest of each partition; None without a checkpoint."""
+    store = open_folder(uri, Path("/"))
     calls = {}
     for identity in identities:
         subfolder = store.subfolder(identity.cluster_id, folder, str(identity.partition))
@@ -156,9 +156,9 @@ def _read_latest(
 
 
 def _list_partitions(checkpoints: list[PartitionCheckpoint]) -> str:
-    first = sorted(checkpoints, key=lambda checkpoint: -checkpoint.offset_lag)[:_MAX_NAMED]
-    more = f", and {len(checkpoints) - len(first)} more" if len(checkpoints) > len(first) else ""
-    return ", ".join(map(str, first)) + more
+    named = sorted(checkpoints, key=lambda checkpoint: -checkpoint.offset_lag)[:_MAX_NAMED]
+    more_text = f", and {len(checkpoints) - len(named)} more" if len(checkpoints) > len(named) else ""
+    return ", ".join(map(str, named)) + more_text
 
 
 def _within_time(

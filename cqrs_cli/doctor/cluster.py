@@ -27,7 +27,7 @@ from cqrs_cli.settings.durations import milliseconds
 DEFAULT_ROLES: tuple[Role, ...] = ("send", "run")
 
 #: The largest difference between two clocks that is not reported, unless the settings have another value.
-TOLERANCE = timedelta(milliseconds=CLOCK_TOLERANCE)
+DEFAULT_TOLERANCE = timedelta(milliseconds=CLOCK_TOLERANCE)
 
 #: Suffix of commands topics. Only clients write to them, so an open transaction there is not from an owner.
 _COMMANDS_SUFFIX = ".commands"
@@ -54,7 +54,7 @@ def check_cluster(
     window: timedelta,
     roles: Sequence[Role] = DEFAULT_ROLES,
     processes: Sequence[ProcessUse] = (),
-    tolerance: timedelta = TOLERANCE,
+    tolerance: timedelta = DEFAULT_TOLERANCE,
     personal: Collection[str] = (),
 ) -> Iterator[Check]:
     """Check the cluster of `connection` and the topics of these aggregates, as far as the roles need them. If `run` is
@@ -66,21 +66,21 @@ def check_cluster(
         brokers = admin.broker_count()
         version_text = f"Kafka {admin.broker_version()} or newer at {connection.bootstrap_server}"
         yield ok("broker", f"{version_text}, {counted(brokers, 'broker')}, cluster {admin.cluster_id()}")
-        yield from run_check("data path", lambda: _data_path(connection))
+        yield from run_check("data path", lambda: _check_data_path(connection))
         yield from run_check("clock", lambda: compare_clocks(admin, tolerance))
         topic_infos: dict[str, TopicInfo] = {}
         # A client that only sends may not see all topics.
         for topics in aggregates if set(roles) != {"send"} else ():
             plan = TopicPlan(dedup_window=window, personal=topics.aggregate in personal)
-            yield from run_check("topics", partial(_topics, admin, topics, plan, brokers, topic_infos))
+            yield from run_check("topics", partial(_check_topics, admin, topics, plan, brokers, topic_infos))
         if processes:
-            yield from run_check("processes", lambda: _positions(admin, processes, topic_infos))
+            yield from run_check("processes", lambda: _check_processes(admin, processes, topic_infos))
         if "run" in roles:
-            yield from run_check("transactions", lambda: _transactions(admin, topic_infos))
-        yield from run_check("acls", lambda: _acls(admin, aggregates, roles, processes, personal))
+            yield from run_check("transactions", lambda: _check_transactions(admin, topic_infos))
+        yield from run_check("acls", lambda: _check_acls(admin, aggregates, roles, processes, personal))
 
 
-def _data_path(connection: Connection) -> Iterable[Check]:
+def _check_data_path(connection: Connection) -> Iterable[Check]:
     """Check that librdkafka reaches the cluster, too: it uses other names for the properties than the admin client."""
     from confluent_kafka import libversion
 
@@ -94,9 +94,9 @@ def _data_path(connection: Connection) -> Iterable[Check]:
     yield ok("data path", f"librdkafka {libversion()[0]} reaches the cluster")
 
 
-def compare_clocks(admin: Admin, tolerance: timedelta, own: OwnClock = local_clock) -> Iterator[Check]:
+def compare_clocks(admin: Admin, tolerance: timedelta, own_clock: OwnClock = local_clock) -> Iterator[Check]:
     """Compare this machine's clock with the broker's clock: owners on this machine would use it."""
-    difference = admin.clock_difference(own)
+    difference = admin.clock_difference(own_clock)
     if difference is None:
         yield ok("clock", "the broker does not report its time: this needs the ACL Describe on the cluster")
     elif abs(difference) > milliseconds(tolerance):
@@ -107,7 +107,7 @@ def compare_clocks(admin: Admin, tolerance: timedelta, own: OwnClock = local_clo
         yield ok("clock", f"differs from the broker's clock by at least {abs(difference) / 1000:.1f} s")
 
 
-def _topics(
+def _check_topics(
     admin: Admin, topics: Topics, plan: TopicPlan, brokers: int, topic_infos: dict[str, TopicInfo]
 ) -> Iterator[Check]:
     """Check one aggregate's topics; add existing topics to `topic_infos`."""
@@ -122,7 +122,7 @@ def _topics(
     if errors:
         return
     if "lineage" in extras:
-        yield from _repartitioning(admin.connection, topics, existing["commands"].partitions)
+        yield from _check_repartitioning(admin.connection, topics, existing["commands"].partitions)
     replicas = min(info.replication for info in existing.values())
     if replicas < TopicPlan.replication(brokers):
         yield warn(
@@ -137,7 +137,7 @@ def _topics(
         )
 
 
-def _repartitioning(connection: Cluster, topics: Topics, partitions: int) -> Iterator[Check]:
+def _check_repartitioning(connection: Cluster, topics: Topics, partitions: int) -> Iterator[Check]:
     """Report a repartitioning in progress, and its next step. `partitions`: of the commands topic now."""
     key_space = poll_key_space(connection, topics, partitions)
     count = key_space.counts[-1]
@@ -156,7 +156,7 @@ def _repartitioning(connection: Cluster, topics: Topics, partitions: int) -> Ite
         )
 
 
-def _positions(
+def _check_processes(
     admin: Admin, processes: Sequence[ProcessUse], topic_infos: dict[str, TopicInfo]
 ) -> Iterator[Check]:
     """Check the topic of each process's positions; add existing topics to `topic_infos`."""
@@ -177,7 +177,7 @@ def _positions(
             yield ok("processes", f"{process.topics.process}: subscribes to {', '.join(process.sources)}")
 
 
-def _transactions(admin: Admin, topic_infos: dict[str, TopicInfo]) -> Iterator[Check]:
+def _check_transactions(admin: Admin, topic_infos: dict[str, TopicInfo]) -> Iterator[Check]:
     """Check that the brokers allow the transaction timeout, and that no transaction blocks readers for too long."""
     partitions = [
         (name, partition)
@@ -192,7 +192,7 @@ def _transactions(admin: Admin, topic_infos: dict[str, TopicInfo]) -> Iterator[C
     now = local_clock()
     hanging = [transaction for transaction in open_transactions if transaction.hangs(now)]
     server = admin.connection.bootstrap_server
-    yield from (fail("transactions", _blocked(transaction, server)) for transaction in hanging)
+    yield from (fail("transactions", _blocked_error(transaction, server)) for transaction in hanging)
     hiding = [
         transaction
         for transaction in open_transactions
@@ -206,7 +206,7 @@ def _transactions(admin: Admin, topic_infos: dict[str, TopicInfo]) -> Iterator[C
         yield ok("transactions", f"none hanging, {len(open_transactions)} open")
 
 
-def _blocked(transaction: OpenTransaction, server: str) -> UnavailableError:
+def _blocked_error(transaction: OpenTransaction, server: str) -> UnavailableError:
     location = f"{transaction.topic} partition {transaction.partition}"
     return UnavailableError(
         f"{location} is blocked by {transaction}, which does not end by itself",
@@ -214,7 +214,7 @@ def _blocked(transaction: OpenTransaction, server: str) -> UnavailableError:
     )
 
 
-def _acls(
+def _check_acls(
     admin: Admin,
     aggregates: Sequence[Topics],
     roles: Sequence[Role],
@@ -224,18 +224,14 @@ def _acls(
     """Check that the cluster's authorizer, if there is one, allows the operations that the roles need."""
     missing = {
         role: admin.missing_acls(
-            need
-            for topics in aggregates
-            for need in required_acls(role, topics, topics.aggregate in personal)
+            acl for topics in aggregates for acl in required_acls(role, topics, topics.aggregate in personal)
         )
         for role in roles
     }
     if processes:
-        missing["run"] += admin.missing_acls(
-            need for process in processes for need in process.required_acls()
-        )
-    for role, needs in missing.items():
-        yield from (fail("acls", need.denied(role)) for need in needs)
+        missing["run"] += admin.missing_acls(acl for process in processes for acl in process.required_acls())
+    for role, acls in missing.items():
+        yield from (fail("acls", acl.denied(role)) for acl in acls)
     if any(missing.values()):
         return
     try:

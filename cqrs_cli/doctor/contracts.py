@@ -29,13 +29,15 @@ class ContractComparison(NamedTuple):
         return max((change.level for change in self.changes), key=("amber", "red").index, default="green")
 
 
-def compare(root: Path, aggregates: Mapping[str, Aggregate], every: bool) -> list[ContractComparison]:
-    """Compare the aggregates with the committed contracts; with `every`, also find contracts without an aggregate.
+def compare_with_code(
+    root: Path, aggregates: Mapping[str, Aggregate], find_removed: bool
+) -> list[ContractComparison]:
+    """Compare the aggregates with the committed contracts. `find_removed`: also find contracts without an aggregate.
 
     Raises `ConfigurationError` for a file that is not a contract.
     """
     comparisons = [_compare_aggregate(root, name, aggregate) for name, aggregate in aggregates.items()]
-    if every:
+    if find_removed:
         for path in sorted((root / FOLDER).glob("*.json")):
             if path.stem not in aggregates:
                 removal = Change(
@@ -53,7 +55,7 @@ def _compare_aggregate(root: Path, name: str, aggregate: Aggregate) -> ContractC
         committed = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
         return ContractComparison(name, path, compare_contracts(committed, contract_of(aggregate)))
     except FileNotFoundError:
-        return ContractComparison(name, path, [Change("amber", "it is not committed yet")])
+        return ContractComparison(name, path, [Change("amber", "the contract is not committed yet")])
     except (OSError, msgspec.MsgspecError, LookupError, TypeError, AttributeError) as error:
         raise ConfigurationError(
             f"{path} cannot be compared: {error}",

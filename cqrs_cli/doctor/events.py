@@ -40,8 +40,8 @@ def check_events(connection: Connection, aggregate: Aggregate, topics: Topics) -
                     )
     yield from (fail("events", unreadable_error(problem)) for problem in unreadable_types.values())
     if not unreadable_types:
-        rest = "" if checked_offsets >= total_offsets else "; cqrs check --log checks all events"
-        yield ok("events", f"{aggregate.name}: the code reads the oldest and newest events{rest}")
+        remaining_text = "" if checked_offsets >= total_offsets else "; cqrs check --log checks all events"
+        yield ok("events", f"{aggregate.name}: the code reads the oldest and newest events{remaining_text}")
 
 
 def _sample_ranges(start: int, end: int) -> list[tuple[int, int]]:

@@ -19,7 +19,7 @@ _LIBRARIES = ("starlette", "uvicorn")
 #: Timeout in seconds for each answer.
 _TIMEOUT = 10.0
 
-#: The largest answer in bytes: the description of a hundred aggregates is smaller.
+#: The largest answer in bytes: the OpenAPI document of a hundred aggregates is smaller.
 _MAX_ANSWER_BYTES = 16 << 20
 
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}

@@ -18,32 +18,32 @@ _NAME = "keys"
 
 
 def check_keyring(
-    address: KeyRingAddress | None, personal: Sequence[str], includes_run: bool
+    address: KeyRingAddress | None, personal_aggregates: Sequence[str], includes_run: bool
 ) -> Iterator[Check]:
-    """Check the keyring of a project in which the aggregates `personal` have personal fields.
+    """Check the keyring of a project in which the aggregates `personal_aggregates` have personal fields.
 
     `includes_run`: the check is for `cqrs run`, too, which needs the keyring.
 
     Raises `ConfigurationError` for a keyring that cannot be read.
     """
     if address is None:
-        if personal:
-            yield _missing_keyring(", ".join(personal), includes_run)
+        if personal_aggregates:
+            yield _missing_keyring(", ".join(personal_aggregates), includes_run)
         return
     keyring = address.load()
-    more = f", and {len(keyring.names) - 1} older" if len(keyring.names) > 1 else ""
+    older_text = f", and {len(keyring.names) - 1} older" if len(keyring.names) > 1 else ""
     file = address.file
     if file is not None and file.stat().st_mode & stat.S_IROTH:
         yield warn(_NAME, f"every user of this machine may read {address.shown}", f"chmod o-rwx {file}")
     else:
-        yield ok(_NAME, f"{address.shown} has the key-encryption key {keyring.current}{more}")
+        yield ok(_NAME, f"{address.shown} has the key-encryption key {keyring.current}{older_text}")
 
 
 def _missing_keyring(names: str, includes_run: bool) -> Check:
     problem = f"{names}: personal fields, and no keyring is set"
     hint = "set keyring to a keyring file; cqrs keys init creates one"
     if includes_run:
-        return fail(_NAME, ConfigurationError(f"{problem}: cqrs run needs them", hint))
+        return fail(_NAME, ConfigurationError(f"{problem}: cqrs run needs a keyring", hint))
     return warn(_NAME, f"{problem}: readers see redacted values", hint)
 
 
@@ -52,12 +52,14 @@ def check_keks(connection: Cluster, topics: Topics, keyring: Keyring) -> Iterato
 
     Raises `ContradictionError` for a missing KEK.
     """
-    used = {name: use.current for name, use in count_kek_usage(connection, topics).items() if use.current}
-    keyring.check_keks(topics.keys, used)
-    kek_counts = ", ".join(f"{count:,} under {name}" for name, count in used.items())
+    kek_usage = {
+        name: use.current for name, use in count_kek_usage(connection, topics).items() if use.current
+    }
+    keyring.check_keks(topics.keys, kek_usage)
+    kek_counts = ", ".join(f"{count:,} under {name}" for name, count in kek_usage.items())
     yield ok(
         _NAME,
-        f"{topics.aggregate}: {counted(sum(used.values()), 'key')}{f', {kek_counts}' if kek_counts else ''}",
+        f"{topics.aggregate}: {counted(sum(kek_usage.values()), 'key')}{f', {kek_counts}' if kek_counts else ''}",
     )
 
 

@@ -99,10 +99,10 @@ def check_settings(settings: "Settings") -> Iterator[Check]:
         "settings",
         f"root {settings.root}; " + (f"from {', '.join(origin_names)}" if origin_names else "all defaults"),
     )
-    known = {f"CQRS_{name.upper()}" for name in origins(settings)} | _OTHER_VARIABLES
+    known_variables = {f"CQRS_{name.upper()}" for name in origins(settings)} | _OTHER_VARIABLES
     for name in sorted(os.environ):
-        if name.startswith("CQRS_") and name not in known:
-            matches = difflib.get_close_matches(name, known, 1)
+        if name.startswith("CQRS_") and name not in known_variables:
+            matches = difflib.get_close_matches(name, known_variables, 1)
             hint = f"did you mean {matches[0]}?" if matches else "unset it"
             yield warn("settings", f"the environment variable {name} is not a setting", hint)
 

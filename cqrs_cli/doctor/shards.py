@@ -26,7 +26,7 @@ def check_revision(folder: Path, aggregate: Aggregate) -> Iterator[Check]:
             f"cqrs verify {aggregate.name} --state",
         )
     elif shards:
-        yield ok("revision", f"{aggregate.name}: its shards are of this evolve, or will be rebuilt")
+        yield ok("revision", f"{aggregate.name}: its shards were folded by this evolve, or will be rebuilt")
 
 
 def _is_stale(path: Path, aggregate: Aggregate) -> bool:

@@ -9,7 +9,7 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.complete_events import complete_bounds
-from cqrs_cli.scans.check import Readable, Unreadable, read_partition
+from cqrs_cli.scans.check import ReadResult, UnreadableType, read_partition
 from cqrs_cli.scans.plan import ReadPlan
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ def plan_reading(connection: Connection, topics: Topics, package: str, root: Pat
     return ReadPlan(connection, topics, package, root, bounds)
 
 
-def read_log(context: "SparkContext", plan: ReadPlan) -> tuple[int, list[Unreadable]]:
+def read_log(context: "SparkContext", plan: ReadPlan) -> tuple[int, list[UnreadableType]]:
     """Return the number of events, and the unreadable events; raises the gravest error of the tasks."""
-    results, partitions = result_accumulator(context, Readable), range(len(plan.bounds))
+    results, partitions = result_accumulator(context, ReadResult), range(len(plan.bounds))
     job = partial(run_on_workers, context, partitions, partial(_check_task, plan), results)
     results_by_partition = run_job(context, results, job, lambda results: None, partitions)
     return sum(result.events for result in results_by_partition.values()), [
@@ -33,6 +33,6 @@ def read_log(context: "SparkContext", plan: ReadPlan) -> tuple[int, list[Unreada
     ]
 
 
-def _check_task(plan: ReadPlan, partition: int) -> Readable:
+def _check_task(plan: ReadPlan, partition: int) -> ReadResult:
     """The task that Spark runs on a worker."""
     return read_partition(with_shipped_code(plan), partition)

@@ -90,7 +90,7 @@ def is_small_backlog(plan: ProjectionPlan) -> bool:
 
 def _with_task_totals(progress: ProjectionProgress, results: Sequence[ProjectorResult]) -> ProjectionProgress:
     """Return the progress with the number of events and the seconds of all tasks."""
-    seconds = max(result.ended for result in results) - min(result.started_at for result in results)
+    seconds = max(result.ended_at for result in results) - min(result.started_at for result in results)
     return replace(progress, events=sum(result.events for result in results), seconds=seconds)
 
 

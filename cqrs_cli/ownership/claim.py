@@ -55,11 +55,11 @@ class Counts(Struct, frozen=True, gc=False, omit_defaults=True):
         )
 
 
-class Accepted(Struct, frozen=True, rename={"offset": "at"}):
+class AcceptedLoss(Struct, frozen=True, rename={"offset": "at"}):
     """A loss that an operator accepted (`run --accept-loss`): the offset to continue from, and the ends of the logs at
     that time. Earlier records may contradict each other.
 
-    Sample: `Accepted(offset=1200, events=(0, 3400), outcomes=1180)`.
+    Sample: `AcceptedLoss(offset=1200, events=(0, 3400), outcomes=1180)`.
     """
 
     offset: int  # in the commands topic
@@ -82,7 +82,7 @@ class Claim(Struct, frozen=True, omit_defaults=True, rename={"run_epoch": "gener
     topic_id: str  # of the commands
     partitions: int  # the partition's effective count
     counts: Counts = Counts()
-    accepted: Accepted | None = None
+    accepted: AcceptedLoss | None = None
     other_ids: tuple[str, str] = UNKNOWN_TOPICS  # topic ids of the events and the outcomes
     deferred_id: str = UNKNOWN_TOPIC  # topic id of the deferred commands
     untried: bool = False  # True until a command is decided under this claim

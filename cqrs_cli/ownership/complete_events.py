@@ -10,16 +10,16 @@ from cqrs_cli.kafka.clients import Isolation
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.ownership.claim import Accepted, parse_claim
+from cqrs_cli.ownership.claim import AcceptedLoss, parse_claim
 
 
 def check_complete(
-    log: PartitionLog, start: int, position: int = 0, accepted: Accepted | None = None
+    log: PartitionLog, start: int, position: int = 0, accepted_loss: AcceptedLoss | None = None
 ) -> None:
     """Raise `ContradictionError` if events between `position` and the log's `start` were deleted, unless an operator
-    `accepted` that loss.
+    accepted that loss (`accepted_loss`).
     """
-    if position < start and (accepted is None or start > accepted.events[0]):
+    if position < start and (accepted_loss is None or start > accepted_loss.events[0]):
         raise ContradictionError(
             f"{log.log_name('events')} begins at {start}: the events from offset {position} on were deleted",
             "restore the topic, and set its retention.ms and retention.bytes to -1",
@@ -37,7 +37,7 @@ def check_starts(
         position = (positions or {}).get(partition, 0)
         if position < start:
             log = PartitionLog(connection, topics, partition)
-            check_complete(log, start, position, _accepted_loss(log))
+            check_complete(log, start, position, _read_accepted_loss(log))
 
 
 def complete_bounds(
@@ -52,7 +52,7 @@ def complete_bounds(
     return bounds
 
 
-def _accepted_loss(log: PartitionLog) -> Accepted | None:
+def _read_accepted_loss(log: PartitionLog) -> AcceptedLoss | None:
     """Return the accepted loss in the committed claim; None without a claim, or without the right to read it."""
     try:
         claim = parse_claim(log.committed_position().metadata)

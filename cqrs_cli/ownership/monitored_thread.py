@@ -22,7 +22,7 @@ class MonitoredThread(ABC):
 
     #: Words for messages: the record that the user's code processes (command), and the processing (is being decided).
     noun: ClassVar[str]
-    doing: ClassVar[str]
+    activity: ClassVar[str]
 
     label: str  # the partition's name in messages
     folder: Path  # files for `cqrs status` on this machine are next to it
@@ -81,8 +81,8 @@ class MonitoredThread(ABC):
 
     def report(self, event: object, reaction: str = "beginning again") -> None:
         """Write a line to the task's log: the event, and the reaction to it."""
-        kind = f"{type(event).__name__}: " if isinstance(event, BaseException) else ""
-        print(f"{self.label}: {kind}{event}; {reaction}", file=sys.stderr, flush=True)
+        error_type = f"{type(event).__name__}: " if isinstance(event, BaseException) else ""
+        print(f"{self.label}: {error_type}{event}; {reaction}", file=sys.stderr, flush=True)
 
     def record_blocked(self, reason: str) -> None:
         """Record why the owner cannot work. The reason is valid until a later owner has committed a batch."""

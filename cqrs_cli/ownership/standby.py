@@ -123,13 +123,13 @@ class OtherHeartbeats:
 
     def keep_active(self, heartbeats: Heartbeats, requested_at: float, answered_at: float) -> Heartbeats:
         """Record the heartbeats of a poll; return the heartbeats of other runs that are still sent."""
-        others = {run: number for run, number in heartbeats.items() if run != self._run}
-        self._timers = {run: self._timers.get(run) or UnchangedTimer() for run in others}
+        other_heartbeats = {run: number for run, number in heartbeats.items() if run != self._run}
+        self._timers = {run: self._timers.get(run) or UnchangedTimer() for run in other_heartbeats}
         silence = {
             run: self._timers[run].seconds_unchanged(number, requested_at, answered_at)
-            for run, number in others.items()
+            for run, number in other_heartbeats.items()
         }
-        return {run: number for run, number in others.items() if silence[run] < _DROPPED_AFTER}
+        return {run: number for run, number in other_heartbeats.items() if silence[run] < _DROPPED_AFTER}
 
 
 class StandbyPartition(Protocol):
@@ -206,7 +206,7 @@ class HeartbeatSender:
 
     def _send_repeatedly(self) -> None:
         clients: dict[str, Consumer] = {}
-        others = {topics: OtherHeartbeats(self._run) for topics in self._topics}
+        other_heartbeats = {topics: OtherHeartbeats(self._run) for topics in self._topics}
         # so that two runs do not send at the same time
         while not self._closing.wait(self._interval * random.uniform(0.9, 1.1)):
             is_active = self._is_active()
@@ -219,7 +219,7 @@ class HeartbeatSender:
                     if group not in clients:
                         clients[group] = consumer(self._connection, group=group, isolation="read_uncommitted")
                     if is_active:
-                        self._send(clients[group], heartbeat_topic, now, others[topics])
+                        self._send(clients[group], heartbeat_topic, now, other_heartbeats[topics])
                     elif registry_topic:
                         # The run may become active at any time, so registering may take no longer than a heartbeat
                         # interval.
@@ -229,10 +229,10 @@ class HeartbeatSender:
         for client in clients.values():
             client.close()
 
-    def _send(self, client: Consumer, topic: str, number: int, others: OtherHeartbeats) -> None:
+    def _send(self, client: Consumer, topic: str, number: int, other_heartbeats: OtherHeartbeats) -> None:
         """Send a heartbeat, and keep the heartbeats of other active runs."""
         requested_at = time.monotonic()
         heartbeats = read_heartbeats(client, topic, self._interval)
-        active = others.keep_active(heartbeats, requested_at, time.monotonic())
+        active = other_heartbeats.keep_active(heartbeats, requested_at, time.monotonic())
         text = msgspec.json.encode({**active, self._run: number}).decode()
         client.commit(offsets=[TopicPartition(topic, HEARTBEAT_PARTITION, 0, text)], asynchronous=True)

@@ -44,8 +44,12 @@ def valid_registrations(registry: str, now: int) -> list[Registration]:
 
 def with_registration(registry: str, run: str, now: int) -> str:
     """Return the registry with the run's registration at the time `now` as its last entry."""
-    others = [registration for registration in valid_registrations(registry, now) if registration.run != run]
-    return msgspec.json.encode([*others[1 - MAX_REGISTRATIONS :], Registration(run, now)]).decode()
+    other_registrations = [
+        registration for registration in valid_registrations(registry, now) if registration.run != run
+    ]
+    return msgspec.json.encode(
+        [*other_registrations[1 - MAX_REGISTRATIONS :], Registration(run, now)]
+    ).decode()
 
 
 def read_registry(client: Consumer, topic: str, timeout: float = REQUEST_TIMEOUT) -> str:

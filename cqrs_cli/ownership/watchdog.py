@@ -37,7 +37,7 @@ class CodeWatch:
         seconds = now - self._since
         if seconds > self._timing.slow_after and not self._is_reported:
             self._is_reported = True
-            event = f"{thread.noun} {record.offset} {thread.doing} for {seconds:.0f} s"
+            event = f"{thread.noun} {record.offset} {thread.activity} for {seconds:.0f} s"
             thread.report(event, "waiting")
             write_slow_command(thread.folder, record.offset, seconds)
         if seconds > self._timing.decide_timeout and self._record_hang(record.offset, round(seconds)):

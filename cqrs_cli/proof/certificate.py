@@ -13,9 +13,9 @@ from cqrs_cli.core.messages.record import Record
 #: Offsets per hash. A change is located with this precision.
 STRETCH = 10_000
 
-_NUMBERS = struct.Struct(">qq").pack
-_LENGTH = struct.Struct(">i").pack
-_NULL = _LENGTH(-1)
+_pack_offset_and_timestamp = struct.Struct(">qq").pack
+_pack_length = struct.Struct(">i").pack
+_NO_VALUE = _pack_length(-1)
 
 
 class Stretch(Struct, frozen=True):
@@ -51,15 +51,15 @@ class Certificate(Struct, frozen=True, kw_only=True):
 
     format: Literal["cqrs.certificate/1"] = "cqrs.certificate/1"
     aggregate: str
-    cluster: str
-    made: str
+    cluster: str  # id of the Kafka cluster
+    made: str  # the time, as in `2026-11-24T09:14:12.926Z`
     topics: dict[str, TopicCertificate]
     lineage: TopicCertificate | UnsetType = UNSET
 
 
 class LogChange(NamedTuple):
-    """A change in the certified part of a log. `description` is the predicate of the message `topic partition
-    description`.
+    """A change in the certified part of a log. `description` completes the message
+    `<topic> <partition> …`.
     """
 
     offset: int
@@ -85,45 +85,48 @@ def write_certificate(certificate: Certificate) -> bytes:
 
 
 class LogHasher:
-    """Hashes the records of a log in order. `cut`: an offset; the stretch of this offset is also hashed up to it."""
+    """Hashes the records of a log in order. `cut`: an offset within a stretch. The records of this stretch before the
+    offset are hashed separately, too.
+    """
 
     def __init__(self, cut: int | None = None, stretch: int = STRETCH) -> None:
-        self._length = stretch
+        """`stretch`: the number of offsets per hash."""
+        self._stretch_length = stretch
         self.stretches: list[Stretch] = []
         self._cut = cut
         self._partial: Stretch | None = None
-        self._number, self._count, self._hash = -1, 0, hashlib.sha256()
+        self._stretch_number, self._count, self._hash = -1, 0, hashlib.sha256()
 
     def hash_records(self, records: Iterable[Record]) -> None:
         """Hash the next records."""
         for record in records:
             offset = record.offset
             if self._cut is not None and offset >= self._cut:
-                self._take_partial()
-            if offset // self._length != self._number:
-                self._close()
-                self._number = offset // self._length
+                self._save_partial()
+            if offset // self._stretch_length != self._stretch_number:
+                self._close_stretch()
+                self._stretch_number = offset // self._stretch_length
             self._count += 1
             self._hash.update(record_bytes(record))
 
     def finish(self, start: int, end: int) -> tuple[LogCertificate, Stretch | None]:
         """Return the certificate of the records, and the partial stretch up to the cut, if it has records."""
-        self._take_partial()
-        self._close()
+        self._save_partial()
+        self._close_stretch()
         return LogCertificate(start, end, self.stretches), self._partial
 
-    def _take_partial(self) -> None:
+    def _save_partial(self) -> None:
         cut, self._cut = self._cut, None
-        if cut is not None and self._count and cut // self._length == self._number:
-            self._partial = self._stretch()
+        if cut is not None and self._count and cut // self._stretch_length == self._stretch_number:
+            self._partial = self._current_stretch()
 
-    def _close(self) -> None:
+    def _close_stretch(self) -> None:
         if self._count:
-            self.stretches.append(self._stretch())
+            self.stretches.append(self._current_stretch())
         self._count, self._hash = 0, hashlib.sha256()
 
-    def _stretch(self) -> Stretch:
-        return Stretch(self._number * self._length, self._count, self._hash.hexdigest())
+    def _current_stretch(self) -> Stretch:
+        return Stretch(self._stretch_number * self._stretch_length, self._count, self._hash.hexdigest())
 
 
 def record_bytes(record: Record) -> bytes:
@@ -131,15 +134,19 @@ def record_bytes(record: Record) -> bytes:
     bytes.
     """
     headers = record.headers or []
-    parts = [_NUMBERS(record.offset, record.timestamp), _field(record.key), _LENGTH(len(headers))]
+    parts = [
+        _pack_offset_and_timestamp(record.offset, record.timestamp),
+        _with_length(record.key),
+        _pack_length(len(headers)),
+    ]
     for name, content in headers:
-        parts += (_field(name.encode()), _field(content))
-    parts.append(_field(record.value))
+        parts += (_with_length(name.encode()), _with_length(content))
+    parts.append(_with_length(record.value))
     return b"".join(parts)
 
 
-def _field(value: bytes | None) -> bytes:
-    return _NULL if value is None else _LENGTH(len(value)) + value
+def _with_length(value: bytes | None) -> bytes:
+    return _NO_VALUE if value is None else _pack_length(len(value)) + value
 
 
 def check_log(

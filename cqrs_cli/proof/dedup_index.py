@@ -1,6 +1,6 @@
 """The versions and decided ids of a partition, as an owner stores them in its shard, in a store on disk.
 
-New entries are buffered in memory, and written some thousand at a time.
+New entries are buffered in memory, and written in batches.
 """
 
 import sys
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from cqrs_cli.core.stored import DedupEntry, StateView, StoredState
 from cqrs_cli.state.store import Store, WriteBatch
 
-#: Entries of one write.
+#: The number of buffered entries at which they are written.
 FLUSH_EVERY = 5_000
 
 
@@ -34,9 +34,9 @@ class DedupIndex:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._snapshot.__exit__(kind, error, trace)
+        self._snapshot.__exit__(error_type, error, trace)
 
     def advance_clock(self, timestamp: int) -> None:
         """Advance the clock to the time of the next command."""
@@ -59,12 +59,14 @@ class DedupIndex:
 
     def set_key_entry(self, aggregate_id: str, key_entry: bytes) -> None:
         """Store the key entry of an aggregate whose version is known."""
-        stored = self.find_state(aggregate_id)
-        if stored is not None:
-            self._states[aggregate_id] = replace(stored, state=key_entry)
+        stored_state = self.find_state(aggregate_id)
+        if stored_state is not None:
+            self._states[aggregate_id] = replace(stored_state, state=key_entry)
 
     def find_dedup_entry(self, subject: str, command_id: str) -> DedupEntry | None:
-        """Return the last decision on an id; None also if the decision is older than the dedup window."""
+        """Return the last decision on an id; None also if the decision is older than the dedup
+        window.
+        """
         return self._ids.get((subject, command_id)) or self._view.find_dedup_entry(subject, command_id)
 
     def add_decision(self, subject: str, command_id: str, decision: DedupEntry) -> None:

@@ -1,8 +1,8 @@
 """The rules for deferred commands. They use the outcomes, so that compaction of the deferred topic hides no fault.
 
-An outcome `deferred` opens its command's offset. An outcome with `deferredfrom` needs an open offset, and closes it if
-the outcome is final. The latest entries of the deferred topic are exactly the open offsets. An open offset takes about
-300 bytes of memory.
+An outcome `deferred` opens a deferral of its command. An outcome with `deferredfrom` needs an open deferral, and closes
+it if the outcome is final. At the end, the deferred topic must have an entry for each open deferral, and no others. An
+open deferral takes about 300 bytes of memory.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,9 +33,16 @@ _REASONS_BEFORE_DUE = {"NOT_YET", "CANCELLED"}
 class DeferralRules:
     """Checks the outcomes in the order of the commands; call `compare_entries` after the last outcome."""
 
-    def __init__(self, scope: Scope, decided: DecidedRange, outcomes: Lookup, findings: Findings) -> None:
+    def __init__(
+        self, scope: Scope, decided_range: DecidedRange, outcomes: Lookup, findings: Findings
+    ) -> None:
         self.open_deferrals: dict[CommandPosition, OpenDeferral] = {}  # the open deferred commands
-        self._scope, self._decided, self._outcomes, self._findings = scope, decided, outcomes, findings
+        self._scope, self._decided_range, self._outcomes, self._findings = (
+            scope,
+            decided_range,
+            outcomes,
+            findings,
+        )
 
     def check_outcome(self, offset: int, record: Record | None, outcome: OutcomeTrace) -> None:
         """Check the outcome of the command at an offset."""
@@ -52,7 +59,7 @@ class DeferralRules:
             )
         has_deferredfrom = envelope is not None and envelope.deferredfrom is not None
         if has_deferredfrom and outcome.status != "duplicate" and outcome.reason not in _REASONS_BEFORE_DEDUP:
-            self._add_violation(outcome, f"is {outcome.result}, and no owner has said its command again")
+            self._add_violation(outcome, f"is {outcome.result}, but no owner has resubmitted its command")
 
     def _check_due(self, outcome: OutcomeTrace, attempt: int) -> None:
         if outcome.attempt is not None and outcome.attempt != attempt:
@@ -60,15 +67,15 @@ class DeferralRules:
                 outcome, f"is {outcome.result} at attempt {outcome.attempt} instead of {attempt}"
             )
         if outcome.due is not None and not (outcome.timestamp < outcome.due or outcome.due == MAX_TIMESTAMP):
-            self._add_violation(outcome, f"is deferred until {rfc3339(outcome.due)}, which had come")
+            self._add_violation(outcome, f"is deferred until {rfc3339(outcome.due)}, which was in the past")
 
     def _check_target(self, envelope: CommandEnvelope | None, outcome: OutcomeTrace) -> None:
         if outcome.target is None:
-            self._add_violation(outcome, "does not name the deferred command that it is about")
+            self._add_violation(outcome, "does not name the deferred command that it cancels or releases")
             return
         target, named_id = outcome.target
         if outcome.status != "unchanged":
-            self._add_violation(outcome, f"is {outcome.result}, and has a target")
+            self._add_violation(outcome, f"is {outcome.result}, but has a target")
         elif target in self.open_deferrals:
             self._check_named(target, named_id, envelope, outcome)
             cancelled = self.open_deferrals[target].cancelled or outcome.type.startswith("cqrs.Cancel.")
@@ -87,7 +94,7 @@ class DeferralRules:
             named_id,
         ):
             self._add_violation(
-                outcome, f"is about {named_id!r}, and command {target} has another subject or id"
+                outcome, f"is about {named_id!r}, but command {target} has another subject or id"
             )
         if named_id == outcome.cause:
             self._add_violation(outcome, f"is about {named_id!r}, which is its own command")
@@ -103,7 +110,7 @@ class DeferralRules:
         deferredfrom: str,
     ) -> None:
         if outcome.status == "duplicate" or outcome.reason == "NOT_RELEASED":
-            self._add_violation(outcome, f"is {outcome.result}, and says that it is of a deferred command")
+            self._add_violation(outcome, f"is {outcome.result}, but has a deferredfrom")
             return
         if envelope is not None and envelope.deferredfrom != deferredfrom:
             self._add_violation(
@@ -133,10 +140,10 @@ class DeferralRules:
         partition, offset = parse_parent_position(deferredfrom) or (-1, 0)
         if partition == self._scope.partition:
             return offset
-        return deferredfrom if partition in self._decided.parents else None
+        return deferredfrom if partition in self._decided_range.parents else None
 
     def _compare_with_deferral(self, outcome: OutcomeTrace, position: CommandPosition) -> None:
-        first, deferral = find_outcome(self._outcomes, position), self.open_deferrals[position]
+        first_outcome, deferral = find_outcome(self._outcomes, position), self.open_deferrals[position]
         if deferral.cancelled and outcome.reason != "CANCELLED" and outcome.status != "failed":
             self._add_violation(outcome, f"is {outcome.result}, though command {position} was cancelled")
         self._check_early(outcome, position, deferral)
@@ -150,19 +157,19 @@ class DeferralRules:
         if outcome.reason == "NOT_YET":
             self._check_due(outcome, deferral.attempt)
             if deferral.released or outcome.due not in (None, deferral.due):
-                self._add_violation(outcome, f"is NOT_YET, and command {position} is due at another time")
+                self._add_violation(outcome, f"is NOT_YET, but command {position} is due at another time")
         elif outcome.status == "deferred":
             self._check_due(outcome, deferral.attempt + 1)
             self.open_deferrals[position] = replace(
                 deferral, due=outcome.due, attempt=outcome.attempt or 0, released=False
             )
-        if first is None or outcome.cause is None:
+        if first_outcome is None or outcome.cause is None:
             return
-        if (first.subject, first.cause) != (outcome.subject, outcome.cause):
+        if (first_outcome.subject, first_outcome.cause) != (outcome.subject, outcome.cause):
             self._add_violation(outcome, f"is of command {position}, which has another subject or id")
-        elif first.fingerprint != outcome.fingerprint:
+        elif first_outcome.fingerprint != outcome.fingerprint:
             self._add_violation(outcome, f"does not have the fingerprint of command {position}")
-        elif first.correlation != outcome.correlation:
+        elif first_outcome.correlation != outcome.correlation:
             self._add_violation(outcome, f"does not have the correlationid of command {position}")
 
     def _check_early(self, outcome: OutcomeTrace, position: CommandPosition, deferral: OpenDeferral) -> None:
@@ -188,31 +195,31 @@ class DeferralRules:
 
         If that command's record was deleted, its outcome is compared.
         """
-        document, deferred = (
-            resubmitted_document(record, deferredfrom, self._scope.mask_document),
-            self.open_deferrals[position].document,
-        )
-        first = find_outcome(self._outcomes, position)
+        document = resubmitted_document(record, deferredfrom, self._scope.mask_document)
+        deferred_digest = self.open_deferrals[position].document
+        first_outcome = find_outcome(self._outcomes, position)
         if document is None or envelope is None:
-            yield f"is of a record that does not say command {position} again as an owner does"
-        elif deferred is not None:
-            if document != deferred:
-                yield f"is of a record that says another command than {position} again"
-        elif first is not None and first.fingerprint is not None:
+            yield f"is of a record that does not resubmit command {position} as an owner does"
+        elif deferred_digest is not None:
+            if document != deferred_digest:
+                yield f"is of a record that resubmits another command than {position}"
+        elif first_outcome is not None and first_outcome.fingerprint is not None:
             notbefore = envelope.notbefore
-            if not fits_document(envelope, first.fingerprint, self._scope.has_fingerprint):
-                yield f"is of a record that says another command than {position} again: its fingerprint is another"
-            elif first.reason == "NOT_YET" and (notbefore is None or due_of(notbefore) != first.due):
-                yield f"is of a record that says command {position} again with another notbefore"
+            if not fits_document(envelope, first_outcome.fingerprint, self._scope.has_fingerprint):
+                yield f"is of a record that resubmits another command than {position}: the fingerprints differ"
+            elif first_outcome.reason == "NOT_YET" and (
+                notbefore is None or due_of(notbefore) != first_outcome.due
+            ):
+                yield f"is of a record that resubmits command {position} with another notbefore"
 
     def _is_forgotten(self, command: CommandPosition) -> bool:
         """True if a command is unknown: its outcome was deleted, or it was before an accepted loss."""
         loss = self._scope.loss
-        lost = loss is not None and isinstance(command, int) and command < loss.restart_command
-        return lost or self._decided.is_deleted(command)
+        is_before_loss = loss is not None and isinstance(command, int) and command < loss.restart_command
+        return is_before_loss or self._decided_range.is_deleted(command)
 
     def compare_entries(self, entries: Mapping[CommandPosition, Entry], commands: Iterable[Record]) -> None:
-        """Compare the open commands with the latest entries of the deferred topic.
+        """Compare the open deferrals with the latest entries of the deferred topic.
 
         Call it only if no owner was deciding during the reads. `commands`: the commands that are not decided yet.
         """
@@ -225,10 +232,10 @@ class DeferralRules:
                 continue
             elif isinstance(position, int):
                 self._findings.add_violation(
-                    "commands", position, "is deferred, and the deferred topic does not have it"
+                    "commands", position, "is deferred, but is missing in the deferred topic"
                 )
             else:
-                problem = f"is where command {position} should wait, which is deferred"
+                problem = f"lacks the deferred command {position}"
                 self._findings.add_violation("deferred", self._scope.starts.get("deferred", 0), problem)
         for position, entry in entries.items():
             if position not in self.open_deferrals and not self._is_forgotten(position):
@@ -253,7 +260,7 @@ class DeferralRules:
         if self._scope.loss is not None:  # after a loss, owners resubmit lost commands at once
             allowed_due_times.add(0)
         if deferral.due is not None and entry.due not in allowed_due_times:
-            yield f"says that command {position} is due at {rfc3339(entry.due)}, and its outcomes say otherwise"
+            yield f"says that command {position} is due at {rfc3339(entry.due)}, but its outcomes say otherwise"
         if deferral.document is not None and entry.document_digest != deferral.document:
             yield f"holds another command than {position}"
 
@@ -274,12 +281,12 @@ class DeferralRules:
                     resubmitted_document(record, deferredfrom, self._scope.mask_document)
                     != entries[position].document_digest
                 ):
-                    problem = f"says another command than {position} again, from which it is deferred"
+                    problem = f"resubmits another command than {position}, which its deferredfrom names"
                     self._findings.add_violation("commands", record.offset, problem)
                 del positions_by_offset[record.offset]
         for offset, position in positions_by_offset.items():
             if not self._is_forgotten(position) and self._scope.loss is None:
-                problem = f"says that command {position} stands again at {offset}: there it waits for nobody"
+                problem = f"says that command {position} was resubmitted at {offset}: that record is another command"
                 self._findings.add_violation("deferred", entries[position].offset, problem)
 
     def _add_violation(self, outcome: OutcomeTrace, problem: str) -> None:

@@ -97,19 +97,24 @@ class DeferredLog:
         if key_history is None:
             return
         outcome = find_outcome(self._outcomes, position) if entry is None else None
-        subject = entry.subject if entry is not None else None if outcome is None else outcome.subject
+        if entry is not None:
+            subject: str | None = entry.subject
+        else:
+            subject = None if outcome is None else outcome.subject
         if (
             subject is not None
             and (split := key_history.split_that_moved(subject.encode(), offset)) is not None
         ):
-            problem = f"is of {subject!r}, which was given away at {split.deferred}, by the split at command"
+            problem = (
+                f"is of {subject!r}, which moved to a child at {split.deferred}, by the split at command"
+            )
             self._unstored_findings.add_violation("deferred", offset, f"{problem} {split.commands}")
         if (
             isinstance(position, int)
             and (split := key_history.split_before_command(position, offset)) is not None
         ):
             problem = (
-                f"is of command {position}, and the split at command {split.commands} is at {split.deferred}"
+                f"is of command {position}, but the split at command {split.commands} is at {split.deferred}"
             )
             self._unstored_findings.add_violation("deferred", offset, problem)
 

@@ -21,8 +21,11 @@ from cqrs_cli.proof.fingerprints import FitsCommand
 #: Reduces a command's document to the part that is compared.
 MaskDocument: TypeAlias = Callable[[bytes], bytes]
 
-# Whitespace that a sender in binary content mode may have put around its data. A document does not preserve it.
-_WHITESPACE = ["".join(some).encode() for length in range(3) for some in product(" \t\r\n", repeat=length)]
+# Whitespace of up to two characters, which a sender in binary content mode may have put around its data. A document
+# does not preserve it.
+_WHITESPACE = [
+    "".join(characters).encode() for length in range(3) for characters in product(" \t\r\n", repeat=length)
+]
 
 
 def digest_of(document: bytes) -> bytes:
@@ -39,8 +42,8 @@ def document_mask(aggregate: Aggregate | None) -> MaskDocument:
     def mask(document: bytes) -> bytes:
         try:
             members = read_members(document)
-            kind = msgspec.json.decode(members["type"], type=str)
-            if aggregate is None or (cls := aggregate.commands.get(kind)) is None:
+            command_type = msgspec.json.decode(members["type"], type=str)
+            if aggregate is None or (cls := aggregate.commands.get(command_type)) is None:
                 return with_data(document, b"null")
             if not aggregate.personal.fields_of(cls):
                 return document
@@ -71,11 +74,13 @@ def resubmitted_document(record: Record, deferredfrom: str, mask: MaskDocument =
 
 def fits_document(envelope: CommandEnvelope, fingerprint: int, fits: FitsCommand) -> bool:
     """True if the envelope has the fingerprint `fingerprint`, possibly with whitespace around its data."""
-    kind, data, expected = envelope.type, bytes(envelope.data), envelope.expected_text()
-    if fits(fingerprint, kind, data, expected):
+    command_type, data, expected = envelope.type, bytes(envelope.data), envelope.expected_text()
+    if fits(fingerprint, command_type, data, expected):
         return True
     whitespace_pairs = product(_WHITESPACE, repeat=2)
-    return any(fits(fingerprint, kind, before + data + after, expected) for before, after in whitespace_pairs)
+    return any(
+        fits(fingerprint, command_type, before + data + after, expected) for before, after in whitespace_pairs
+    )
 
 
 def requested_id(envelope: CommandEnvelope) -> str | None:

@@ -21,7 +21,7 @@ class Duplicates:
     def __init__(
         self,
         scope: Scope,
-        decided: DecidedRange,
+        decided_range: DecidedRange,
         losses: Losses,
         outcomes: Lookup,
         dedup: DedupIndex,
@@ -29,7 +29,7 @@ class Duplicates:
     ) -> None:
         self._shortest = scope.shortest_window
         self._longest = max(scope.shortest_window, scope.longest_window or 0)
-        self._decided = decided
+        self._decided_range = decided_range
         self._losses = losses
         self._outcomes = outcomes
         self._dedup = dedup
@@ -46,7 +46,7 @@ class Duplicates:
             return
         previous = self._dedup.find_dedup_entry(subject, id)
         if outcome.original is not None:
-            if not self._decided.topic_recreated:
+            if not self._decided_range.topic_recreated:
                 self._check_duplicate(command_offset, outcome, outcome.original, previous)
             return
         failed = outcome.status == "failed"
@@ -81,7 +81,7 @@ class Duplicates:
         is_later = isinstance(position, int) and position >= command_offset
         first_outcome = None if is_later else find_outcome(self._outcomes, position)
         if first_outcome is None:
-            if not self._decided.is_deleted(position):
+            if not self._decided_range.is_deleted(position):
                 problem = f"points to command {position}, which has no outcome before it"
                 self._losses.report_missing(command_offset, "outcomes", outcome.offset, problem)
             return
@@ -91,9 +91,9 @@ class Duplicates:
             outcome.cause,
             None,
         ):
-            problem = f"points to command {position}, whose outcome is another's"
+            problem = f"points to command {position}, whose outcome is of another id"
         elif (first_outcome.status, first_outcome.version, first_outcome.events) != (status, version, events):
-            problem = f"points to command {position}, whose status, version or number of events is another"
+            problem = f"points to command {position}, whose status, version or number of events differs"
         elif last_decision is not None and _position_of(last_decision) != position and status != "deferred":
             problem = (
                 f"points to command {position}, though command {_position_of(last_decision)} was the last to "

@@ -67,7 +67,7 @@ class ErasedAggregate:
 
 def spared_key_text(kid: str) -> str:
     """Return the message text for a key that `spared_key` returns."""
-    return f"key {kid}, which no erasure has ended: anyone with the keyring can decrypt it"
+    return f"key {kid}, which no erasure has deleted: anyone with the keyring can decrypt it"
 
 
 class ErasedAggregates(dict[str, ErasedAggregate]):

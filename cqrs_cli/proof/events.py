@@ -34,13 +34,13 @@ class Events:
             try:
                 event = read_event(record.value)
                 partition, command, index = _read_position(event)
-                others = _other_members(record.value, event)
+                wrong_members = _wrong_members(record.value, event)
             except ValueError as error:
                 self._findings.add_violation("events", record.offset, f"is not an event: {error}")
                 continue
-            if others:
+            if wrong_members:
                 self._findings.add_violation(
-                    "events", record.offset, f"has other members than an event: {others}"
+                    "events", record.offset, f"has other members than an event: {wrong_members}"
                 )
             for problem in self._problems(record, event, partition, command, index):
                 self._findings.add_violation("events", record.offset, problem)
@@ -53,7 +53,7 @@ class Events:
         return None if self._open_events is None else (self._command, self._open_events)
 
     def continue_with(self, open_events: tuple[int, EventsTrace] | None) -> None:
-        """Continue with the `open_events` events of an earlier verification."""
+        """Continue after an earlier verification, which returned `open_events`."""
         if open_events is not None:
             self._command, self._open_events = open_events
 
@@ -89,7 +89,7 @@ class Events:
         if scope.key_history is not None and (
             split := scope.key_history.split_between("events", command_offset, record.offset)
         ):
-            yield f"is of command {command_offset}, and the split at command {split.commands} is at {split.events}"
+            yield f"is of command {command_offset}, but the split at command {split.commands} is at {split.events}"
         if event.eventindex != index:
             yield f"has the id {event.id!r} and the eventindex {event.eventindex}"
         if event.source != f"/cqrs/{scope.aggregate}" or event.specversion != "1.0":
@@ -108,7 +108,7 @@ class Events:
             yield f"cannot be read: {error}"
             return
         if scope.personal is not None:
-            yield from _problems_of_key(scope.personal, event)
+            yield from _key_problems(scope.personal, event)
 
     def _add_event(self, record: Record, event: EventEnvelope, command_offset: int, index: int) -> None:
         events = self._open_events
@@ -124,7 +124,7 @@ class Events:
             self._findings.add_violation("events", record.offset, f"repeats event {event.id}")
             return
         if index > events.events_read:
-            problem = f"is event {event.id}, and event {events.events_read} is not before it"
+            problem = f"is event {event.id}, but event {events.events_read} is not before it"
             self._findings.add_violation("events", record.offset, problem)
         elif events.events_read and _index_entry(record, event, index, events) != events:
             problem = f"differs from the first event of command {command_offset}"
@@ -141,7 +141,7 @@ class Events:
         if key is None:
             return
         if events.kid is not None and (events.kid, events.is_erasure) != key:
-            problem = f"names key {key.kid}, and an event of the same command key {events.kid}"
+            problem = f"names key {key.kid}, but an event of the same command key {events.kid}"
             self._findings.add_violation("events", offset, problem)
         events.kid, events.is_erasure = key
 
@@ -159,7 +159,7 @@ def _index_entry(
     """Return the index entry of a command's events, made from one event. With `template`, copy its offsets and key, so
     that both entries can be compared.
     """
-    offset, reach = (record.offset, 0) if template is None else (template.offset, template.events_read)
+    offset, events_read = (record.offset, 0) if template is None else (template.offset, template.events_read)
     return EventsTrace(
         offset,
         record.timestamp,
@@ -168,21 +168,21 @@ def _index_entry(
         event.correlationid,
         event.aggregateversion - index,
         event.eventcount,
-        reach,
+        events_read,
         *((None, False) if template is None else (template.kid, template.is_erasure)),
         propagated=text_sum(*event.propagated_texts()),
     )
 
 
-def _other_members(value: bytes | None, event: EventEnvelope) -> str:
+def _wrong_members(value: bytes | None, event: EventEnvelope) -> str:
     """Return the names of members that no owner writes, or that are missing; empty if there are none."""
-    known = {name for name in event.__struct_fields__ if getattr(event, name) is not None}
+    expected_names = {name for name in event.__struct_fields__ if getattr(event, name) is not None}
     if event.datasha256 is not None:
-        known |= set(ATTRIBUTES)
-    return ", ".join(sorted(known ^ set(read_members(value or b""))))
+        expected_names |= set(ATTRIBUTES)
+    return ", ".join(sorted(expected_names ^ set(read_members(value or b""))))
 
 
-def _problems_of_key(personal: PersonalScope, event: EventEnvelope) -> Iterator[str]:
+def _key_problems(personal: PersonalScope, event: EventEnvelope) -> Iterator[str]:
     try:
         key_of_event(event)
     except ValueError as error:

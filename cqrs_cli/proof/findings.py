@@ -55,12 +55,12 @@ class Report(NamedTuple):
 class Findings:
     """The violations of one partition. `accepted_losses` counts missing records whose loss an operator accepted."""
 
-    def __init__(self, earlier: Report | None = None) -> None:
-        """`earlier`: the report of an earlier verification, to which new violations are added."""
-        earlier = earlier or Report()
-        self.listed = list(earlier.violations)
-        self.count = earlier.violation_count
-        self.accepted_losses = earlier.accepted_losses
+    def __init__(self, earlier_report: Report | None = None) -> None:
+        """`earlier_report`: the report of an earlier verification, to which new violations are added."""
+        earlier_report = earlier_report or Report()
+        self.listed = list(earlier_report.violations)
+        self.count = earlier_report.violation_count
+        self.accepted_losses = earlier_report.accepted_losses
 
     def add_violation(self, log: ViolationLog, offset: int, problem: str) -> None:
         """Count a violation, and list it if the list has fewer than `MAX_LISTED`."""
@@ -101,14 +101,14 @@ class DecidedRange:
 class Losses:
     """Reports missing records as violations, unless an owner was deciding, or an operator accepted the loss."""
 
-    def __init__(self, decided: DecidedRange, accepted_until: int | None, findings: Findings) -> None:
-        self._decided = decided
+    def __init__(self, decided_range: DecidedRange, accepted_until: int | None, findings: Findings) -> None:
+        self._decided_range = decided_range
         self._accepted_until = accepted_until
         self._findings = findings
 
     def report_missing(self, command_offset: int, log: LogName, offset: int, problem: str) -> None:
         """Report a missing record of a command; `log` and `offset` locate the record that shows the gap."""
-        if command_offset >= self._decided.decided_lower:
+        if command_offset >= self._decided_range.decided_lower:
             return
         if self._accepted_until is not None and command_offset < self._accepted_until:
             self._findings.accepted_losses += 1

@@ -19,18 +19,21 @@ from cqrs_cli.core.messages.json import read_members
 #: (fingerprint, type, data, expected version): True if the fingerprint may be of such a command.
 FitsCommand: TypeAlias = Callable[[int | None, str, Raw | bytes, str | None], bool]
 
-#: The maximal number of members that may have been left out: 1,024 possible fingerprints. With more, any fits.
+#: The maximal number of members that may have been left out: 1,024 possible fingerprints. With more, any fingerprint
+#: fits.
 MAX_LEFT_OUT = 10
 
 #: Placeholder for a personal member that a command lacks: the fingerprint is then computed of re-serialized data.
 _MISSING_MEMBER = "\0"
 
 
-def fits_whole(fingerprint_found: int | None, kind: str, data: Raw | bytes, expected: str | None) -> bool:
-    """True if `fingerprint_found` is the fingerprint. For aggregates without personal fields, which have one
+def fits_whole(
+    stored_fingerprint: int | None, command_type: str, data: Raw | bytes, expected: str | None
+) -> bool:
+    """True if `stored_fingerprint` is the fingerprint. For aggregates without personal fields, which have one
     fingerprint per command.
     """
-    return fingerprint_found == fingerprint(kind, data, expected)
+    return stored_fingerprint == fingerprint(command_type, data, expected)
 
 
 def fingerprint_check_of(aggregate: Aggregate | None) -> FitsCommand:
@@ -41,16 +44,18 @@ def fingerprint_check_of(aggregate: Aggregate | None) -> FitsCommand:
 
 
 def _fits_any_code(current: Fingerprint, personal_by_type: Mapping[str, frozenset[str]]) -> FitsCommand:
-    def fits(fingerprint_found: int | None, kind: str, data: Raw | bytes, expected: str | None) -> bool:
-        if fingerprint_found == current(kind, data, expected):
+    def fits(
+        stored_fingerprint: int | None, command_type: str, data: Raw | bytes, expected: str | None
+    ) -> bool:
+        if stored_fingerprint == current(command_type, data, expected):
             return True
-        members = _names_of(data)
-        personal = personal_by_type.get(kind, members | {_MISSING_MEMBER})
+        members = _member_names(data)
+        personal = personal_by_type.get(command_type, members | {_MISSING_MEMBER})
         if len(members & personal) > MAX_LEFT_OUT:
             return True
         return any(
-            fingerprint_found == earlier(kind, data, expected)
-            for earlier in _earlier_fingerprints(kind, members & personal, personal - members)
+            stored_fingerprint == earlier(command_type, data, expected)
+            for earlier in _earlier_fingerprints(command_type, members & personal, personal - members)
         )
 
     return fits
@@ -60,17 +65,19 @@ def _fits_any_code(current: Fingerprint, personal_by_type: Mapping[str, frozense
 fits_without_code = _fits_any_code(fingerprint, {})
 
 
-def _earlier_fingerprints(kind: str, present: Iterable[str], absent: frozenset[str]) -> Iterator[Fingerprint]:
+def _earlier_fingerprints(
+    command_type: str, present: Iterable[str], absent: frozenset[str]
+) -> Iterator[Fingerprint]:
     """Yield the fingerprints of code with fewer annotations, without annotations, and without the type."""
     yield fingerprint
     yield fingerprint_without({})
     names = sorted(present)
     for count in range(len(names) + 1):
         for left_out in combinations(names, count):
-            yield fingerprint_without({kind: absent.union(left_out)})
+            yield fingerprint_without({command_type: absent.union(left_out)})
 
 
-def _names_of(data: Raw | bytes) -> frozenset[str]:
+def _member_names(data: Raw | bytes) -> frozenset[str]:
     """Return the member names of data; empty if the data are not an object."""
     try:
         return frozenset(read_members(bytes(data)))

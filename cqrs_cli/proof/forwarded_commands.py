@@ -2,7 +2,8 @@
 
 Both sides count the commands of each pair of partitions, with a sum of hashes over original position, key and document.
 If the tallies agree, every command has arrived unaltered. They also differ if a client has copied a record with its
-`forwardedfrom`, or if retention has deleted records; `lost` finds the commands that are really missing or altered.
+`forwardedfrom`, or if retention has deleted records; `missing_commands` finds the commands that are really missing or
+altered.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -109,30 +110,30 @@ def missing_commands(
         for original in originals
         if original.offset in offsets
     }
-    altered: dict[ForwardOrigin, int] = {}  # the offset of the copy
+    altered: dict[ForwardOrigin, int] = {}  # the offset of the altered copy in `target`
     for record in commands:
-        came = forward_origin_of(record)
-        if came is None or came not in missing:
+        copy_origin = forward_origin_of(record)
+        if copy_origin is None or copy_origin not in missing:
             continue
-        sent_digest = digests.get(came.offset)
-        if (
-            _digest(record) == sent_digest
-            if sent_digest is not None
-            else _fits(missing[came].outcome, record, fits)
-        ):
-            del missing[came]
+        sent_digest = digests.get(copy_origin.offset)
+        if sent_digest is None:
+            is_unaltered = _fits(missing[copy_origin].outcome, record, fits)
         else:
-            altered[came] = record.offset
-    for command, (offset, _) in missing.items():
-        position = command_position(command.offset, source)
-        if (copy := altered.get(command)) is not None:
+            is_unaltered = _digest(record) == sent_digest
+        if is_unaltered:
+            del missing[copy_origin]
+        else:
+            altered[copy_origin] = record.offset
+    for origin, (offset, _) in missing.items():
+        position = command_position(origin.offset, source)
+        if (copy := altered.get(origin)) is not None:
             yield (
                 offset,
-                f"is MOVED, and command {target}/{copy}, which was forwarded from {position}, has other content",
+                f"is MOVED, but command {target}/{copy}, which was forwarded from {position}, has other content",
             )
         else:
-            problem = f"has no command {command.id!r} that was forwarded from {position}"
-            yield offset, f"is MOVED, and partition {target} {problem}"
+            problem = f"has no command {origin.id!r} that was forwarded from {position}"
+            yield offset, f"is MOVED, but partition {target} {problem}"
 
 
 def _fits(outcome: OutcomeEnvelope, record: Record, fits: FitsCommand) -> bool:
@@ -141,8 +142,8 @@ def _fits(outcome: OutcomeEnvelope, record: Record, fits: FitsCommand) -> bool:
     if envelope is None or not isinstance(fingerprint, int):
         return False
     names = outcome.subject, outcome.correlationid
-    same = names == (envelope.subject, envelope.correlationid or envelope.id)
-    return same and fits_document(envelope, fingerprint, fits)
+    has_same_names = names == (envelope.subject, envelope.correlationid or envelope.id)
+    return has_same_names and fits_document(envelope, fingerprint, fits)
 
 
 def _sent_digest(partition: int, original: Record | None) -> bytes | None:

@@ -37,15 +37,15 @@ def join(
         (offset, _decode_dead_letter(trace)) for offset, trace in dead_letters.entries()
     )
     while True:
-        at = min(records.offset, outcome_entries.offset, event_entries.offset, dead_letter_entries.offset)
-        if at == LIMIT:
+        offset = min(records.offset, outcome_entries.offset, event_entries.offset, dead_letter_entries.offset)
+        if offset == LIMIT:
             return
         yield JoinedCommand(
-            at,
-            records.take_at(at),
-            outcome_entries.take_at(at),
-            event_entries.take_at(at),
-            dead_letter_entries.take_at(at),
+            offset,
+            records.take_at(offset),
+            outcome_entries.take_at(offset),
+            event_entries.take_at(offset),
+            dead_letter_entries.take_at(offset),
         )
 
 

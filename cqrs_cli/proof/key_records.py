@@ -71,6 +71,8 @@ class KeyRecords:
         return None if topic_key is None else topic_key.wrapped
 
 
-def stored_key(stored: StoredState | None) -> TopicKey | None:
+def stored_key(stored_state: StoredState | None) -> TopicKey | None:
     """Return the record of the keys topic that `KeyRecords` has stored for an aggregate."""
-    return None if stored is None else TopicKey(stored.offset, read_key(stored.state or None))
+    return (
+        None if stored_state is None else TopicKey(stored_state.offset, read_key(stored_state.state or None))
+    )

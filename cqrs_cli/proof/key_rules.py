@@ -30,10 +30,10 @@ _REASONS_BEFORE_DECRYPTION = {reason.name for reason in Reason if reason.check <
 class KeyRules:
     """Checks the commands in order, after `Versions` has stored the version of each command."""
 
-    def __init__(self, scope: Scope, dedup: DedupIndex, findings: Findings, has_begin: bool) -> None:
-        """`has_begin`: the events are complete from the first event on."""
+    def __init__(self, scope: Scope, dedup: DedupIndex, findings: Findings, events_complete: bool) -> None:
+        """`events_complete`: the events are complete from the first event on."""
         self._scope, self._dedup, self._findings = scope, dedup, findings
-        self._is_complete = has_begin and scope.loss is None
+        self._is_complete = events_complete and scope.loss is None
 
     def check_keys(
         self, record: Record | None, outcome: OutcomeTrace | None, events: EventsTrace | None
@@ -48,8 +48,8 @@ class KeyRules:
             self._apply_events(events, EventKey(events.kid, events.is_erasure))
 
     def _key_entry(self, subject: str) -> KeyTrace:
-        stored = self._dedup.find_state(subject)
-        return KeyTrace() if stored is None else read_key_entry(stored.state)
+        stored_state = self._dedup.find_state(subject)
+        return KeyTrace() if stored_state is None else read_key_entry(stored_state.state)
 
     def _apply_events(self, events: EventsTrace, key: EventKey) -> None:
         before = self._key_entry(events.subject)
@@ -68,36 +68,36 @@ class KeyRules:
         erases = outcome.type.startswith(_ERASE_PREFIX)
         if events is not None and (events.is_erasure != erases or (erases and events.count != 1)):
             yield (
-                f"is {outcome.type}, and its command has"
-                f" {'the end of a key' if events.is_erasure else 'other events'}"
+                f"is {outcome.type}, but its command has"
+                f" {'the deletion of a key' if events.is_erasure else 'other_kids events'}"
             )
         envelope = command_or_none(record)
         if erases and envelope is not None:
-            yield from _of_erase(outcome, events, key_entry, envelope)
+            yield from _erase_problems(outcome, events, key_entry, envelope)
         if outcome.reason == _ERASED and outcome.deferredfrom is None:
-            yield "is ERASED, and its command was never deferred"
+            yield "is ERASED, but its command was never deferred"
         if envelope is None:
             if outcome.reason == _ERASED and self._is_complete and not key_entry.erased_kids:
-                yield f"is ERASED, and no key of {outcome.subject!r} has ended"
+                yield f"is ERASED, but no key of {outcome.subject!r} was deleted"
         elif outcome.deferredfrom is None:
             if _was_decrypted(outcome) and has_encrypted_members(bytes(envelope.data)):
-                yield f"is {outcome.result}, and its sender has encrypted its command"
+                yield f"is {outcome.result}, but its sender has encrypted its command"
         elif self._is_complete:
             yield from _resubmission_problems(outcome, envelope, key_entry)
 
 
-def _of_erase(
-    outcome: OutcomeTrace, events: EventsTrace | None, known: KeyTrace, envelope: CommandEnvelope
+def _erase_problems(
+    outcome: OutcomeTrace, events: EventsTrace | None, key_entry: KeyTrace, envelope: CommandEnvelope
 ) -> Iterator[str]:
     """Yield the violations in the outcome of an `Erase`, by the key that the command names."""
     try:
-        named = read_erase(bytes(envelope.data)).key
+        named_kid = read_erase(bytes(envelope.data)).key
     except ValueError:  # a payload, or data that the owner has rejected
         return
-    if outcome.status == "unchanged" and known.kid is not None and named in (None, known.kid):
-        yield f"is unchanged, and key {known.kid} of {outcome.subject!r} is in force"
-    if events is not None and events.is_erasure and named not in (None, events.kid):
-        yield f"is {outcome.result}, and its command names key {named}, not key {events.kid}"
+    if outcome.status == "unchanged" and key_entry.kid is not None and named_kid in (None, key_entry.kid):
+        yield f"is unchanged, but key {key_entry.kid} of {outcome.subject!r} is active"
+    if events is not None and events.is_erasure and named_kid not in (None, events.kid):
+        yield f"is {outcome.result}, but its command names key {named_kid}, not key {events.kid}"
 
 
 def _resubmission_problems(
@@ -110,7 +110,7 @@ def _resubmission_problems(
     is_erased = outcome.reason == _ERASED
     if envelope.datasha256 is not None:
         if is_erased and not key_entry.erased_kids:
-            yield f"is ERASED, and no key of {outcome.subject!r} has ended"
+            yield f"is ERASED, but no key of {outcome.subject!r} was deleted"
         return
     try:
         kids = kids_of_data(bytes(envelope.data))
@@ -118,11 +118,11 @@ def _resubmission_problems(
         yield "is of a record with a value that is not encrypted as an owner does"
         return
     if is_erased and not kids & {*key_entry.erased_kids}:
-        yield f"is ERASED, and the key of its command has not ended: {', '.join(sorted(kids)) or 'it has none'}"
+        yield f"is ERASED, but the key of its command was not deleted: {', '.join(sorted(kids)) or 'it has none'}"
     elif kids & {*key_entry.erased_kids} and _was_decrypted(outcome):
-        yield f"is {outcome.result}, and the key of its command had ended: it is to be ERASED"
-    if key_entry.kid is not None and (other := kids - {key_entry.kid, *key_entry.erased_kids}):
-        yield f"is of a command that is encrypted with key {other.pop()}, and key {key_entry.kid} is in force"
+        yield f"is {outcome.result}, but the key of its command was deleted: it must be ERASED"
+    if key_entry.kid is not None and (other_kids := kids - {key_entry.kid, *key_entry.erased_kids}):
+        yield f"is of a command that is encrypted with key {other_kids.pop()}, but key {key_entry.kid} is active"
 
 
 def _was_decrypted(outcome: OutcomeTrace) -> bool:
@@ -135,15 +135,15 @@ def _was_decrypted(outcome: OutcomeTrace) -> bool:
     return not too_early and outcome.reason not in _REASONS_BEFORE_DECRYPTION
 
 
-def _key_entry_after(before: KeyTrace, key: EventKey, at: int, version: int) -> KeyTrace:
-    """Return the key entry after an event that uses or deletes a key, and leads to `version`."""
+def _key_entry_after(before: KeyTrace, key: EventKey, offset: int, version: int) -> KeyTrace:
+    """Return the key entry after an event at `offset` that uses or deletes a key, and leads to `version`."""
     if key.is_erasure:
-        ended = before.erased_kids if key.kid in before.erased_kids else (*before.erased_kids, key.kid)
-        return KeyTrace(None if before.kid in (None, key.kid) else before.kid, ended, at, version)
+        erased_kids = before.erased_kids if key.kid in before.erased_kids else (*before.erased_kids, key.kid)
+        return KeyTrace(None if before.kid in (None, key.kid) else before.kid, erased_kids, offset, version)
     return KeyTrace(
         before.kid if key.kid in before.erased_kids else key.kid,
         before.erased_kids,
-        at,
+        offset,
         before.erased_version,
     )
 
@@ -151,9 +151,9 @@ def _key_entry_after(before: KeyTrace, key: EventKey, at: int, version: int) -> 
 def _key_problem(before: KeyTrace, key: EventKey, subject: str) -> str | None:
     """Return the fault of an event that uses or deletes a key; None if it is correct."""
     if key.kid in before.erased_kids:
-        predicate = "ends" if key.is_erasure else "is encrypted with"
-        return f"{predicate} key {key.kid} of {subject!r}, which had ended before"
+        predicate = "deletes" if key.is_erasure else "is encrypted with"
+        return f"{predicate} key {key.kid} of {subject!r}, which was deleted before"
     if before.kid not in (None, key.kid):
-        predicate = "ends" if key.is_erasure else "is encrypted with"
-        return f"{predicate} key {key.kid} of {subject!r}, and key {before.kid} is in force: no event has ended it"
+        predicate = "deletes" if key.is_erasure else "is encrypted with"
+        return f"{predicate} key {key.kid} of {subject!r}, but key {before.kid} is active: no event has deleted it"
     return None

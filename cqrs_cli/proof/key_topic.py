@@ -40,14 +40,12 @@ class KeyVerification:
         `later_events`: the events that were written after the logs were read. `is_assigned(subject)`: False for an
         aggregate that has moved to another partition, although its deferred commands may still be in this partition.
         """
-        encrypted = (
-            (entry.offset, *entry.encrypted_with)
-            for entry in self._deferred.entries.values()
-            if entry.encrypted_with is not None
-        )
-        parked = [entry for entry in encrypted if is_assigned(entry[1])]
+        encrypted_entries: list[tuple[int, str, str]] = []
+        for entry in self._deferred.entries.values():
+            if entry.encrypted_with is not None and is_assigned(entry.encrypted_with[0]):
+                encrypted_entries.append((entry.offset, *entry.encrypted_with))
         recently_erased = {*erased_keys_from(self._events, self.decided_lower), *erased_keys_in(later_events)}
-        topic = KeyTopic(parked, recently_erased, self._findings)
+        topic = KeyTopic(encrypted_entries, recently_erased, self._findings)
         for subject, key_entry, topic_key in aggregates:
             topic.check_key(subject, read_key_entry(key_entry), None if topic_key is None else topic_key.kid)
             if topic_key is not None:
@@ -61,26 +59,29 @@ class KeyVerification:
         if (problem := keys.find_problem(subject, topic_key.wrapped)) is not None:
             self._findings.add_violation("keys", topic_key.offset, f"cannot be decrypted: {problem}")
 
-    def add_violations(self, found: Findings) -> None:
+    def add_violations(self, key_findings: Findings) -> None:
         """Add the violations in the records of the keys topic."""
-        self._findings.add_all(found)
+        self._findings.add_all(key_findings)
 
-    def find_state_problems(self, subject: str, cls: type[State], stored: StoredState) -> Iterator[str]:
+    def find_state_problems(self, subject: str, cls: type[State], stored_state: StoredState) -> Iterator[str]:
         """Yield the violations in the personal fields of an aggregate's state in a shard."""
         with self._store.view() as view:
             key_state = view.find_state(subject)
         yield from find_state_problems(
-            read_key_entry(b"" if key_state is None else key_state.state), cls, stored
+            read_key_entry(b"" if key_state is None else key_state.state), cls, stored_state
         )
         if self._scope.personal is not None and self._scope.personal.active_keys is not None:
-            yield from self._scope.personal.active_keys.find_damaged_state_values(subject, stored.state)
+            yield from self._scope.personal.active_keys.find_damaged_state_values(subject, stored_state.state)
 
 
-def erased_keys_from(events: Index, first: int) -> Iterator[tuple[str, str]]:
-    """Yield subject and key id of each `Erased` of the commands from `first` on, which an owner may be deciding."""
+def erased_keys_from(events: Index, first_command: int) -> Iterator[tuple[str, str]]:
+    """Yield subject and key id of each `Erased` of the commands from `first_command` on."""
     for command, trace in events.entries():
-        if command >= first and (found := decode_events_entry(trace)).is_erasure and found.kid is not None:
-            yield found.subject, found.kid
+        if command < first_command:
+            continue
+        events_trace = decode_events_entry(trace)
+        if events_trace.is_erasure and events_trace.kid is not None:
+            yield events_trace.subject, events_trace.kid
 
 
 def erased_keys_in(events: Iterable[Record]) -> Iterator[tuple[str, str]]:
@@ -98,39 +99,39 @@ def erased_keys_in(events: Iterable[Record]) -> Iterator[tuple[str, str]]:
 class KeyTopic:
     """Compares the keys in the logs with the keys topic, which was read after the logs.
 
-    `ended`: subject and key id of each `Erased` that may be later than the check; these keys may be missing.
+    `recently_erased`: subject and key id of each `Erased` that may be later than the check; these keys may be missing.
     """
 
     def __init__(
         self,
-        parked: Iterable[tuple[int, str, str]],
+        encrypted_entries: Iterable[tuple[int, str, str]],
         recently_erased: Collection[tuple[str, str]],
         findings: Findings,
     ) -> None:
-        """`parked`: offset, subject and key id of each encrypted deferred command."""
-        self._parked: dict[str, list[tuple[int, str]]] = {}
-        for offset, subject, kid in parked:
-            self._parked.setdefault(subject, []).append((offset, kid))
+        """`encrypted_entries`: offset, subject and key id of each encrypted deferred command."""
+        self._encrypted_entries: dict[str, list[tuple[int, str]]] = {}
+        for offset, subject, kid in encrypted_entries:
+            self._encrypted_entries.setdefault(subject, []).append((offset, kid))
         self._recently_erased, self._findings = recently_erased, findings
 
     def check_key(self, subject: str, trace: KeyTrace, topic_kid: str | None) -> None:
         """Check the key of an aggregate; `topic_kid`: the id of its latest key in the topic."""
         active_kid = trace.kid
-        for offset, kid in self._parked.pop(subject, ()):
+        for offset, kid in self._encrypted_entries.pop(subject, ()):
             if kid in trace.erased_kids or (subject, kid) in self._recently_erased or kid == active_kid:
                 continue
             if active_kid is None:
                 active_kid = kid
                 self._add_violation("deferred", offset, subject, replace(trace, kid=kid), topic_kid)
             elif (subject, active_kid) not in self._recently_erased:
-                problem = f"is encrypted with key {kid} of {subject!r}, and key {active_kid} is in force"
+                problem = f"is encrypted with key {kid} of {subject!r}, but key {active_kid} is active"
                 self._findings.add_violation("deferred", offset, problem)
         if active_kid is None or active_kid == trace.kid:
             self._add_violation("events", trace.offset, subject, trace, topic_kid)
 
     def check_remaining(self) -> None:
         """Check the remaining aggregates, which have deferred commands but no events."""
-        for subject in [*self._parked]:
+        for subject in [*self._encrypted_entries]:
             self.check_key(subject, KeyTrace(), None)
 
     def _add_violation(

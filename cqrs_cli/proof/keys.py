@@ -37,16 +37,16 @@ def encode_key_entry(trace: KeyTrace) -> bytes:
     return _encode(trace)
 
 
-def find_state_problems(trace: KeyTrace, cls: type[State], stored: StoredState) -> Iterator[str]:
+def find_state_problems(trace: KeyTrace, cls: type[State], stored_state: StoredState) -> Iterator[str]:
     """Yield the violations in the personal fields of a state in a shard. The messages never contain personal data.
 
     A shard that lags may have values encrypted with a key that was deleted later.
     """
-    for name, kid, problem in personal_kids(cls, stored.state):
+    for name, kid, problem in personal_kids(cls, stored_state.state):
         if kid is None:
             yield f"has {problem}"
-        elif kid in trace.erased_kids and stored.version >= trace.erased_version:
-            yield f"has {name!r} encrypted with key {kid}, which had ended"
+        elif kid in trace.erased_kids and stored_state.version >= trace.erased_version:
+            yield f"has {name!r} encrypted with key {kid}, which was deleted"
         elif trace.kid is not None and kid not in (trace.kid, *trace.erased_kids):
             yield f"has {name!r} encrypted with key {kid}, which no event names"
 
@@ -54,12 +54,12 @@ def find_state_problems(trace: KeyTrace, cls: type[State], stored: StoredState) 
 def key_topic_problem(subject: str, trace: KeyTrace, topic_kid: str | None) -> str | None:
     """Return the violation of an aggregate's key in the keys topic, `topic_kid`; None if it is correct."""
     if topic_kid is not None and topic_kid in trace.erased_kids:
-        return f"is behind the end of key {topic_kid} of {subject!r}, which is in the keys topic again"
+        return f"is after the deletion of key {topic_kid} of {subject!r}, which is in the keys topic again"
     active_kid = trace.kid
     if active_kid in (None, topic_kid):
         return None
     topic_key_text = "no key" if topic_kid is None else f"key {topic_kid}"
     return (
-        f"names key {active_kid} of {subject!r}, and the keys topic has {topic_key_text}: the key is lost, and "
+        f"names key {active_kid} of {subject!r}, but the keys topic has {topic_key_text}: the key is lost, and "
         "it was not erased; no command can restore it"
     )

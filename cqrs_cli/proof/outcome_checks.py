@@ -55,8 +55,8 @@ def _check_readable(
 ) -> Iterator[str]:
     """Yield the contradictions of the outcome of a command with a readable envelope."""
     expected = envelope.expected_text()
-    unknown = outcome.status == "failed" and outcome.type == "cqrs.failed"
-    if outcome.type != f"{envelope.type}.{outcome.status}" and not unknown:
+    is_type_unknown = outcome.status == "failed" and outcome.type == "cqrs.failed"
+    if outcome.type != f"{envelope.type}.{outcome.status}" and not is_type_unknown:
         yield f"has the type {outcome.type!r}, its command {envelope.type!r}"
     has_fingerprint = outcome.deferredfrom is not None or scope.has_fingerprint(
         outcome.fingerprint, envelope.type, envelope.data, expected
@@ -76,7 +76,7 @@ def _check_readable(
         yield f"does not have the {PROPAGATED_NAMES} of its command"
     if outcome.reason == "KEY_MISMATCH":
         if key == envelope.subject.encode():
-            yield "is KEY_MISMATCH, and the key of its command is the subject"
+            yield "is KEY_MISMATCH, but the key of its command is the subject"
         return
     if key != envelope.subject.encode():
         yield f"is {outcome.result}, though the key of its command is not the subject"
@@ -104,9 +104,9 @@ def _check_partition(
         if (outcome.reason == "WRONG_PARTITION") != (
             key_partition != scope.partition
         ) or outcome.movedto is not None:
-            yield f"is {outcome.result}, and the partition of {envelope.subject!r} is {key_partition}"
+            yield f"is {outcome.result}, but the partition of {envelope.subject!r} is {key_partition}"
     elif outcome.movedto != target and not _cannot_be_forwarded(scope, record, envelope, outcome):
-        yield f"is {outcome.result}, and {envelope.subject!r} has moved to partition {target}"
+        yield f"is {outcome.result}, but {envelope.subject!r} has moved to partition {target}"
 
 
 def _cannot_be_forwarded(
@@ -132,9 +132,9 @@ def _check_not_before(record: Record, notbefore: datetime | None, outcome: Outco
         "LATER",
     }
     if is_too_early and was_decided:
-        yield f"is {outcome.result}, and its command's notbefore was to come"
+        yield f"is {outcome.result}, but its command's notbefore is later"
     if outcome.reason == "NOT_YET" and not is_too_early:
-        yield "is NOT_YET, and its command has no notbefore that was to come"
+        yield "is NOT_YET, but its command has no later notbefore"
     elif (
         outcome.reason == "NOT_YET" and notbefore is not None and outcome.due not in (None, due_of(notbefore))
     ):
@@ -146,10 +146,10 @@ def _check_expiry(record: Record, expires: datetime | None, outcome: OutcomeTrac
     if outcome.reason != "EXPIRED":
         was_decided = outcome.status in ("accepted", "unchanged") or outcome.reason in AFTER_EXPIRY
         if was_decided and expires is not None and record.timestamp > expires.timestamp() * 1000:
-            yield f"is {outcome.result}, and its command had expired at {expires.isoformat()}"
+            yield f"is {outcome.result}, but its command had expired at {expires.isoformat()}"
         return
     if expires is None:
-        yield "is EXPIRED, and its command has no expirytime"
+        yield "is EXPIRED, but its command has no expirytime"
         return
     try:
         decided_at = _decided_at(record, outcome.decidedat or "")
@@ -157,9 +157,9 @@ def _check_expiry(record: Record, expires: datetime | None, outcome: OutcomeTrac
         yield f"is EXPIRED, decided at {outcome.decidedat!r}, which is not a time"
         return
     if decided_at < record.timestamp:
-        yield f"is EXPIRED, decided at {outcome.decidedat}, before its command was there"
+        yield f"is EXPIRED, decided at {outcome.decidedat}, before its command was written"
     elif not decided_at > expires.timestamp() * 1000:
-        yield f"is EXPIRED, decided at {outcome.decidedat}, and its command expires at {expires.isoformat()}"
+        yield f"is EXPIRED, decided at {outcome.decidedat}, but its command expires at {expires.isoformat()}"
 
 
 def _decided_at(record: Record, decidedat: str) -> int:

@@ -46,13 +46,13 @@ class Outcomes:
             self._clock.add_outcome(record)
             try:
                 outcome = read_outcome(record.value)
-                others = _other_members(record.value, outcome)
+                wrong_members = _wrong_members(record.value, outcome)
             except ValueError as error:
                 self._findings.add_violation("outcomes", record.offset, f"is not an outcome: {error}")
                 continue
-            if others:
+            if wrong_members:
                 self._findings.add_violation(
-                    "outcomes", record.offset, f"has other members than an outcome: {others}"
+                    "outcomes", record.offset, f"has other members than an outcome: {wrong_members}"
                 )
             for problem in self._problems(record, outcome):
                 self._findings.add_violation("outcomes", record.offset, problem)
@@ -64,7 +64,7 @@ class Outcomes:
                 )
 
     def finish_outcomes(self) -> None:
-        """Finish after the last outcome."""
+        """Check the remaining splits after the last outcome."""
         self._clock.finish_clock()
 
     def _is_first_after_recreation(self, command_offset: int, offset: int) -> bool:
@@ -78,10 +78,10 @@ class Outcomes:
             return False
         if not loss.restart_command <= command_offset <= self._traces.last_command:
             return False
-        first = find_first_outcome(self._traces.index, loss.restart_command)
-        if first is None:
+        first_outcome = find_first_outcome(self._traces.index, loss.restart_command)
+        if first_outcome is None:
             return False
-        first_command, outcome = first
+        first_command, outcome = first_outcome
         current = self._scope.command_at(first_command)
         return current is None or (current.timestamp, key_of(current)) != (outcome.timestamp, outcome.key)
 
@@ -108,15 +108,15 @@ class Outcomes:
         if (key_history := self._scope.key_history) is None:
             return
         if not key_history.is_activated:
-            yield "is of a partition that has not begun: its lineage has no record of that"
+            yield "is of a pending partition: the partition history has no record of its activation"
         if (split := key_history.split_between("outcomes", data.offset, record.offset)) is not None:
-            yield f"is of command {data.offset}, and the split at command {split.commands} is at {split.outcomes}"
+            yield f"is of command {data.offset}, but the split at command {split.commands} is at {split.outcomes}"
 
 
 def _index_entry(record: Record, outcome: OutcomeEnvelope) -> OutcomeTrace:
     """Return the index entry of an outcome."""
     data = outcome.data
-    first, target = _set_or_none(data.original), _set_or_none(data.target)
+    original, target = _value_or_none(data.original), _value_or_none(data.target)
     return OutcomeTrace(
         record.offset,
         record.timestamp,
@@ -129,38 +129,46 @@ def _index_entry(record: Record, outcome: OutcomeEnvelope) -> OutcomeTrace:
         data.reason or "",
         data.version,
         data.events,
-        _set_or_none(data.expected),
-        _set_or_none(data.fingerprint),
-        None if first is None else (_position_of(first), first.status, first.version, first.events),
-        _set_or_none(data.decidedat),
-        _set_or_none(data.deferredfrom),
+        _value_or_none(data.expected),
+        _value_or_none(data.fingerprint),
+        None
+        if original is None
+        else (_position_of(original), original.status, original.version, original.events),
+        _value_or_none(data.decidedat),
+        _value_or_none(data.deferredfrom),
         None if target is None else (_position_of(target), target.id),
         _due_of(outcome),
         _attempt_of(outcome),
-        _moved_to(outcome),
-        text_sum(_set_or_none(data.message)),
+        _target_partition_of(outcome),
+        text_sum(_value_or_none(data.message)),
         text_sum(*outcome.propagated_texts()),
     )
 
 
-def _other_members(value: bytes | None, outcome: OutcomeEnvelope) -> str:
+def _wrong_members(value: bytes | None, outcome: OutcomeEnvelope) -> str:
     """Return the names of members that no owner writes, or that are missing; empty if there are none.
 
     Raises `ValueError` if such a member is not JSON.
     """
     try:
-        found: dict[str, Any] = msgspec.json.decode(value or b"")
+        members: dict[str, Any] = msgspec.json.decode(value or b"")
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    known = {name: member for name, member in msgspec.to_builtins(outcome).items() if member is not None}
+    expected_members = {
+        name: member for name, member in msgspec.to_builtins(outcome).items() if member is not None
+    }
     absent = object()
     return ", ".join(
-        sorted(name for name in {**found, **known} if found.get(name, absent) != known.get(name, absent))
+        sorted(
+            name
+            for name in {**members, **expected_members}
+            if members.get(name, absent) != expected_members.get(name, absent)
+        )
     )
 
 
 def _position_of(pointer: Original | DeferredTarget) -> CommandPosition:
-    return command_position(pointer.offset, _set_or_none(pointer.partition))
+    return command_position(pointer.offset, _value_or_none(pointer.partition))
 
 
 def _due_of(outcome: OutcomeEnvelope) -> int | None:
@@ -174,16 +182,16 @@ def _attempt_of(outcome: OutcomeEnvelope) -> int | None:
     data = outcome.data
     if data.reason == "GAVE_UP" and (match := _DEFERRED_TIMES.match(data.message or "")) is not None:
         return int(match[1])
-    return _set_or_none(data.attempt)
+    return _value_or_none(data.attempt)
 
 
-def _moved_to(outcome: OutcomeEnvelope) -> int | None:
+def _target_partition_of(outcome: OutcomeEnvelope) -> int | None:
     data = outcome.data
     if data.reason == "WRONG_PARTITION":
         match = _TOO_LARGE_TO_FORWARD.fullmatch(data.message or "")
         return None if match is None else int(match[1])
-    return _set_or_none(data.movedto)
+    return _value_or_none(data.movedto)
 
 
-def _set_or_none(member: _T | UnsetType) -> _T | None:
+def _value_or_none(member: _T | UnsetType) -> _T | None:
     return None if isinstance(member, UnsetType) else member

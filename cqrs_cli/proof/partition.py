@@ -58,37 +58,48 @@ class _UncertainEvents(NamedTuple):
 class PartitionVerification:
     """The verification of a partition: call `outcomes.read`, `events.read`, `dead_letters.read`, then `check_commands`.
 
-    `earlier`: the checkpoint of an earlier verification, whose index entries and versions are in `scratch`. The caller
-    then reads the logs from `earlier.read` on, and the commands from `earlier.commands` on. Each call may raise
-    `CheckpointUnusableError`.
+    `earlier_checkpoint`: the checkpoint of an earlier verification, whose index entries and versions are in `scratch`.
+    The caller then reads the logs from its `read_until` on, and the commands from its `verified_until` on. Each call
+    may raise `CheckpointUnusableError`.
     """
 
     def __init__(
         self,
         scope: Scope,
         scratch: Scratch,
-        earlier: VerificationCheckpoint | None = None,
+        earlier_checkpoint: VerificationCheckpoint | None = None,
         inherited: ParentResults | None = None,
     ) -> None:
         inherited = inherited or ParentResults()
         # It also has the outcomes of commands before the checkpoint, if they are stored.
         known_outcomes = FamilyIndex(scratch.outcomes, inherited.parents)
-        if earlier is not None:
-            check_continuation(earlier, scope.starts, scope.loss)
-            scratch = scratch.bounded(earlier.verified_until)
-        self.findings = Findings(None if earlier is None else earlier.report)
+        if earlier_checkpoint is not None:
+            check_continuation(earlier_checkpoint, scope.starts, scope.loss)
+            scratch = scratch.bounded(earlier_checkpoint.verified_until)
+        self.findings = Findings(None if earlier_checkpoint is None else earlier_checkpoint.report)
         self.unstored_findings = Findings()  # not in the checkpoint: found again next time
         self.checkpoint: VerificationCheckpoint | None = None
-        self._scope, self._scratch, self._earlier, self._inherited = scope, scratch, earlier, inherited
-        self._outcome_traces = Traces("outcomes", scope, scratch.outcomes, self.findings, earlier)
-        self._event_traces = Traces("events", scope, scratch.events, self.findings, earlier)
-        self._letter_traces = Traces("dead-letters", scope, scratch.dead_letters, self.findings, earlier)
-        start = scope.starts["outcomes"] if earlier is None else earlier.read_until["outcomes"]
+        self._scope, self._scratch, self._earlier_checkpoint, self._inherited = (
+            scope,
+            scratch,
+            earlier_checkpoint,
+            inherited,
+        )
+        self._outcome_traces = Traces("outcomes", scope, scratch.outcomes, self.findings, earlier_checkpoint)
+        self._event_traces = Traces("events", scope, scratch.events, self.findings, earlier_checkpoint)
+        self._dead_letter_traces = Traces(
+            "dead-letters", scope, scratch.dead_letters, self.findings, earlier_checkpoint
+        )
+        start = (
+            scope.starts["outcomes"]
+            if earlier_checkpoint is None
+            else earlier_checkpoint.read_until["outcomes"]
+        )
         clock = SplitClock(scope, self.findings, start, inherited.clock)
         self.outcomes = Outcomes(scope, self._outcome_traces, self.findings, clock)
         self.events = Events(scope, self._event_traces, self._outcome_traces, self.findings)
-        self.dead_letters = DeadLetters(scope, self._letter_traces, self._outcome_traces, self.findings)
-        checked_until = 0 if earlier is None else earlier.read_until.get("deferred", 0)
+        self.dead_letters = DeadLetters(scope, self._dead_letter_traces, self._outcome_traces, self.findings)
+        checked_until = 0 if earlier_checkpoint is None else earlier_checkpoint.read_until.get("deferred", 0)
         self.deferred = DeferredLog(
             scope, known_outcomes, self.findings, self.unstored_findings, checked_until
         )
@@ -99,33 +110,36 @@ class PartitionVerification:
         self._uncertain_events: _UncertainEvents | None = (
             None  # for the next verification, which adds them again
         )
-        if earlier is not None:
-            self.outcomes.count, self.events.count = earlier.report.outcomes, earlier.report.events
-            self.dead_letters.count = earlier.report.dead_letters
-            self.events.continue_with(earlier.open_events)
+        if earlier_checkpoint is not None:
+            self.outcomes.count, self.events.count = (
+                earlier_checkpoint.report.outcomes,
+                earlier_checkpoint.report.events,
+            )
+            self.dead_letters.count = earlier_checkpoint.report.dead_letters
+            self.events.continue_with(earlier_checkpoint.open_events)
         if scope.starts["events"]:
             problem = "is where the log starts: events were deleted"
             self.unstored_findings.add_violation("events", scope.starts["events"], problem)
-        for kind, offset, problem in _beyond(scope):
-            self.unstored_findings.add_violation(kind, offset, problem)
+        for log, offset, problem in _splits_beyond_logs(scope):
+            self.unstored_findings.add_violation(log, offset, problem)
 
     def decided_range(
-        self, committed_before: int | None, committed_after: int | None, commands: int
+        self, committed_before: int | None, committed_after: int | None, commands_start: int
     ) -> DecidedRange:
         """Return the decided commands, from the offsets committed `committed_before` and `committed_after` the logs
         were read.
 
         Without a committed offset, because it expired or no command was decided yet, the last outcome is used.
-        `commands`: the start offset of the commands topic.
+        `commands_start`: the start offset of the commands topic.
         """
         decided_lower = (
             self._outcome_traces.last_command + 1 if committed_before is None else committed_before
         )
         decided_upper = LIMIT if committed_after is None else committed_after
-        if self._earlier is not None and decided_lower < self._earlier.verified_until:
+        if self._earlier_checkpoint is not None and decided_lower < self._earlier_checkpoint.verified_until:
             if committed_before is not None:
                 raise CheckpointUnusableError(f"the committed offset went back to {committed_before}")
-            decided_lower = self._earlier.verified_until
+            decided_lower = self._earlier_checkpoint.verified_until
         self.keys.decided_lower = decided_lower
         open_events, traces = self.events.open_events, self._event_traces
         if open_events is not None and open_events[0] >= decided_lower:
@@ -135,13 +149,13 @@ class PartitionVerification:
         self.outcomes.finish_outcomes()
         self.events.finish_events(self.findings if self._uncertain_events is None else self.unstored_findings)
         outcomes = self._first_known(self._outcome_traces, decided_lower)
-        dead_letters = self._first_known(self._letter_traces, decided_lower)
+        dead_letters = self._first_known(self._dead_letter_traces, decided_lower)
         if isinstance(self._scratch.outcomes, BoundedIndex):
             self._scratch.outcomes.first_known = outcomes
         return DecidedRange(
             decided_lower,
             max(decided_lower, decided_upper),
-            commands,
+            commands_start,
             outcomes,
             dead_letters,
             self._outcome_traces.topic_recreated,
@@ -150,22 +164,22 @@ class PartitionVerification:
 
     def _first_known(self, traces: Traces, decided_lower: int) -> int:
         """Return the first command whose record in a log is not deleted, or was read before its deletion."""
-        start, earlier = self._scope.starts[traces.log], self._earlier
-        if earlier is None:
+        start, earlier_checkpoint = self._scope.starts[traces.log], self._earlier_checkpoint
+        if earlier_checkpoint is None:
             first = traces.index.first_command() if start else 0
-        elif start <= earlier.read_until[traces.log]:
-            first = earlier.first_known[traces.log]
+        elif start <= earlier_checkpoint.read_until[traces.log]:
+            first = earlier_checkpoint.first_known[traces.log]
         else:
             first = traces.first_command
         return decided_lower if first is None else first
 
     def commands_end(self, decided_range: DecidedRange) -> int:
         """Return the offset up to which commands must be read."""
-        last = self._scratch.outcomes.last_command()
+        last_command = self._scratch.outcomes.last_command()
         return (
             decided_range.decided_upper
             if decided_range.decided_upper < LIMIT
-            else max(decided_range.decided_lower, 0 if last is None else last + 1)
+            else max(decided_range.decided_lower, 0 if last_command is None else last_command + 1)
         )
 
     def check_commands(
@@ -181,10 +195,10 @@ class PartitionVerification:
         deciding now.
         """
         scratch = self._scratch
-        scope, earlier, inherited = self._scope, self._earlier, self._inherited
+        scope, earlier_checkpoint, inherited = self._scope, self._earlier_checkpoint, self._inherited
         parent = scope.partition if scope.for_child else None
         with DedupIndex(scratch.store, scratch.flush_every, parent) as dedup:
-            if earlier is None:
+            if earlier_checkpoint is None:
                 dedup.advance_clock(inherited.clock)
             known_outcomes = FamilyIndex(scratch.outcomes, inherited.parents)
             rules = Rules(
@@ -193,7 +207,7 @@ class PartitionVerification:
                 known_outcomes,
                 dedup,
                 self.findings,
-                earlier,
+                earlier_checkpoint,
                 inherited.open_deferrals,
                 inherited.events_complete,
             )
@@ -214,9 +228,9 @@ class PartitionVerification:
         self, decided_range: DecidedRange, ends: Mapping[LogName, int], rules: Rules, clock: int
     ) -> VerificationCheckpoint:
         scope, uncertain = self._scope, self._uncertain_events
-        traces = (self._outcome_traces, self._event_traces, self._letter_traces)
-        last_commands = {each.log: each.last_command for each in traces}
-        topic_recreated = {each.log: each.topic_recreated for each in traces}
+        traces = (self._outcome_traces, self._event_traces, self._dead_letter_traces)
+        last_commands = {log_traces.log: log_traces.last_command for log_traces in traces}
+        topic_recreated = {log_traces.log: log_traces.topic_recreated for log_traces in traces}
         if uncertain is not None:
             last_commands["events"], topic_recreated["events"] = (
                 uncertain.last_command,
@@ -245,8 +259,8 @@ class PartitionVerification:
         Call it only if no owner was deciding. A pending child partition is skipped, because it imports its deferred
         commands before it is activated.
         """
-        has_begun = self._scope.key_history is None or self._scope.key_history.is_activated
-        if self._rules is not None and has_begun:
+        is_activated = self._scope.key_history is None or self._scope.key_history.is_activated
+        if self._rules is not None and is_activated:
             self._rules.deferrals.compare_entries(self.deferred.entries, commands)
 
     def find_event_offset(self, command_offset: int, index: int, subject: str) -> int | None:
@@ -278,12 +292,12 @@ class PartitionVerification:
         )
 
 
-def _beyond(scope: Scope) -> Iterator[Violation]:
+def _splits_beyond_logs(scope: Scope) -> Iterator[Violation]:
     """Yield the offsets of the partition's splits that its logs do not reach."""
-    kinds: tuple[LogName, ...] = ("commands", "events", "outcomes", "deferred")
+    logs: tuple[LogName, ...] = ("commands", "events", "outcomes", "deferred")
     for split in () if scope.key_history is None else scope.key_history.splits:
-        for kind in kinds:
-            offset, end = getattr(split, kind), scope.ends.get(kind, LIMIT)
+        for log in logs:
+            offset, end = getattr(split, log), scope.ends.get(log, LIMIT)
             if offset > end:
-                what = f"is where the split from {split.before} to {split.after} partitions is"
-                yield Violation(kind, offset, f"{what}, and the log ends at {end}")
+                problem = f"is where the split from {split.before} to {split.after} partitions is"
+                yield Violation(log, offset, f"{problem}, but the log ends at {end}")

@@ -28,8 +28,8 @@ class ReactionCommand(NamedTuple):
 
     def matches(self, expected: "ReactionCommand") -> bool:
         """True if this command, which was found, is the expected command `expected`."""
-        same = (self.topic, self.digest) == (expected.topic, expected.digest)
-        return same and self.partition in expected.allowed_partitions
+        has_same_content = (self.topic, self.digest) == (expected.topic, expected.digest)
+        return has_same_content and self.partition in expected.allowed_partitions
 
     def __str__(self) -> str:
         return f"{self.topic}:{self.partition}@{self.offset}"
@@ -77,16 +77,16 @@ class Reactions:
 
 
 #: The commands that were found, by origin and number.
-Sent = Mapping[str, Mapping[int, Sequence[ReactionCommand]]]
+SentCommands = Mapping[str, Mapping[int, Sequence[ReactionCommand]]]
 
 
 def check_partition_reactions(
     position: str,
     events: Iterable[SubscribedEvent],
     reacted: ReactedRange,
-    sent: Sent,
+    sent: SentCommands,
     is_retained: Callable[[ReactionCommand, int], bool],
-    found: Reactions,
+    reactions: Reactions,
 ) -> Iterator[str]:
     """Check the events of a partition in order, and yield the origins with commands.
 
@@ -101,7 +101,7 @@ def check_partition_reactions(
         has_started = (
             has_started or bool(sent_for_event) if reacted.start is None else event.offset >= reacted.start
         )
-        found.commands += sum(map(len, sent_for_event.values()))
+        reactions.commands += sum(map(len, sent_for_event.values()))
         may_repeat = reacted.accepted_until is not None and event.offset >= reacted.accepted_until
         problems = _event_problems(
             event,
@@ -109,7 +109,7 @@ def check_partition_reactions(
             reacted,
             has_started and event.offset < reacted.processed_lower,
             is_retained,
-            found,
+            reactions,
         )
         if event.offset < reacted.processed_upper:
             problems = chain(
@@ -118,7 +118,7 @@ def check_partition_reactions(
                 order.find_problems(event, sent_for_event, may_repeat),
             )
         for problem in problems:
-            found.add_violation(f"{position}@{event.offset}: {problem}")
+            reactions.add_violation(f"{position}@{event.offset}: {problem}")
 
 
 def _event_problems(
@@ -127,36 +127,36 @@ def _event_problems(
     reacted: ReactedRange,
     must_have_commands: bool,
     is_retained: Callable[[ReactionCommand, int], bool],
-    found: Reactions,
+    reactions: Reactions,
 ) -> Iterator[str]:
     """Yield the violations of an event. `must_have_commands`: the process manager had started, and has passed the
     event.
     """
     if event.offset >= reacted.processed_upper:
         if sent:
-            yield f"it has commands, and the position is {reacted.processed_upper}"
+            yield f"it has commands, but the position is {reacted.processed_upper}"
         return
-    found.events += 1
+    reactions.events += 1
     if sent and event.offset < (reacted.start or 0):
-        yield f"it has commands, and the process manager started at {reacted.start}"
+        yield f"it has commands, but the process manager started at {reacted.start}"
     if event.offset in reacted.skips:
         if sent:
-            yield "it has commands, and an operator left it out"
+            yield "it has commands, but an operator skipped it"
         return
     if event.commands is None:
         if must_have_commands:
-            yield "react raises on it, and it is below the position"
+            yield "react raises on it, but it is before the position"
         return
     for number, expected in enumerate(event.commands):
         copies = sent.get(number, ())
-        found.changed_commands += sum(not copy.matches(expected) for copy in copies)
+        reactions.changed_commands += sum(not copy.matches(expected) for copy in copies)
         if copies or not must_have_commands or not is_retained(expected, event.time):
             continue
         if reacted.accepted_until is not None and event.offset < reacted.accepted_until:
-            found.accepted_losses += 1
+            reactions.accepted_losses += 1
         else:
             yield f"command {number}, for {expected.topic}, is missing"
-    found.changed_commands += sum(
+    reactions.changed_commands += sum(
         len(copies) for number, copies in sent.items() if number >= len(event.commands)
     )
 
@@ -204,11 +204,13 @@ class _CommandOrder:
             checked = own[-1 if may_repeat else 0]
             partition = checked.topic, checked.partition
             if checked.offset < self._last.get(partition, -1):
-                yield f"command {number} stands at {checked}, before the one that was sent before it"
+                yield f"command {number} is at {checked}, before a command that was sent earlier"
             self._last[partition] = checked.offset
 
 
-def check_unmatched(sent: Sent, matched: set[str], events_complete: bool, found: Reactions) -> None:
+def check_unmatched(
+    sent: SentCommands, matched: set[str], events_complete: bool, reactions: Reactions
+) -> None:
     """Check the commands whose origin is not in `matched`, i.e. without an event. `events_complete`: no event was
     deleted.
     """
@@ -216,16 +218,16 @@ def check_unmatched(sent: Sent, matched: set[str], events_complete: bool, found:
         if origin in matched:
             continue
         count = sum(map(len, commands.values()))
-        found.commands += count
+        reactions.commands += count
         if events_complete:
-            found.add_violation(f"commands of {origin}: there is no such event")
+            reactions.add_violation(f"commands of {origin}: there is no such event")
         else:
-            found.unknown += count
+            reactions.unknown += count
 
 
-def report_changed_commands(found: Reactions) -> None:
+def report_changed_commands(reactions: Reactions) -> None:
     """Report the commands that differ from the current `react` as one violation."""
-    if found.changed_commands:
-        found.add_violation(
-            f"{found.changed_commands:,} commands are not those that react gives now: was it changed?"
+    if reactions.changed_commands:
+        reactions.add_violation(
+            f"{reactions.changed_commands:,} commands differ from those that react returns now: was react changed?"
         )

@@ -29,12 +29,12 @@ class Rules:
         known_outcomes: Lookup,
         dedup: DedupIndex,
         findings: Findings,
-        earlier: VerificationCheckpoint | None = None,
+        earlier_checkpoint: VerificationCheckpoint | None = None,
         open_deferrals: Mapping[CommandPosition, OpenDeferral] | None = None,
         events_complete: bool = True,
     ) -> None:
-        """`open_deferrals` and `events_complete`: what the partition inherits, if there is no checkpoint `earlier`."""
-        report = Report() if earlier is None else earlier.report
+        """`open_deferrals` and `events_complete`: what the partition inherits, without `earlier_checkpoint`."""
+        report = Report() if earlier_checkpoint is None else earlier_checkpoint.report
         self.commands = report.commands
         self.given_up = report.given_up
         self.deleted: dict[LogName, int] = {"commands": 0, "outcomes": 0, "dead-letters": 0, **report.deleted}
@@ -52,9 +52,9 @@ class Rules:
             if scope.key_history is None
             else ForwardedCommands(report.forwarded_to, report.received_from)
         )
-        if earlier is not None:
-            self.deferrals.open_deferrals.update(earlier.open_deferrals)
-            self.events_complete = earlier.events_complete
+        if earlier_checkpoint is not None:
+            self.deferrals.open_deferrals.update(earlier_checkpoint.open_deferrals)
+            self.events_complete = earlier_checkpoint.events_complete
         else:
             self.deferrals.open_deferrals.update(open_deferrals or {})
         self._versions = Versions(self.events_complete, losses, dedup, findings)
@@ -99,28 +99,28 @@ class Rules:
 
     def _check_undecided(self, joined: JoinedCommand) -> None:
         """Report a command without an outcome, and its events or dead letter."""
-        offset, decided = joined.offset, self._decided_range
-        if offset < decided.first_outcome:
+        offset, decided_range = joined.offset, self._decided_range
+        if offset < decided_range.first_outcome:
             self.deleted["outcomes"] += 1
             return
         if joined.command is not None:
             self._report_missing(offset, "commands", offset, "has no outcome")
         traces: tuple[tuple[LogName, EventsTrace | DeadLetterTrace | None], ...]
         traces = (("events", joined.events), ("dead-letters", joined.dead_letter))
-        for kind, trace in traces:
-            if trace is not None and offset >= decided.decided_upper:
-                self._add_violation(kind, trace.offset, f"is of command {offset}, which is not decided yet")
+        for log, trace in traces:
+            if trace is not None and offset >= decided_range.decided_upper:
+                self._add_violation(log, trace.offset, f"is of command {offset}, which is not decided yet")
             elif trace is not None:
                 self._report_missing(
-                    offset, kind, trace.offset, f"is of command {offset}, which has no outcome"
+                    offset, log, trace.offset, f"is of command {offset}, which has no outcome"
                 )
 
     def _check_outcome(self, joined: JoinedCommand, outcome: OutcomeTrace) -> None:
         """Compare an outcome with its command."""
         offset, end = joined.offset, self._decided_range.decided_upper
         if offset >= end:
-            what = f"is of command {offset}, and the committed offset says that only those below {end} are decided"
-            self._add_violation("outcomes", outcome.offset, what)
+            problem = f"is of command {offset}, but by the committed offset only the commands before {end} are decided"
+            self._add_violation("outcomes", outcome.offset, problem)
         elif joined.command is not None:
             for problem in check_outcome(self._scope, joined.command, outcome):
                 self._add_violation("outcomes", outcome.offset, problem)
@@ -174,27 +174,37 @@ class Rules:
                 problem = f"is of command {offset}, which has no dead letter"
                 self._report_missing(offset, "outcomes", outcome.offset, problem)
             return
-        at = dead_letter.offset
+        dead_letter_offset = dead_letter.offset
         if not failed:
             self._add_violation(
-                "dead-letters", at, f"is of command {offset}, whose outcome is {outcome.result}"
+                "dead-letters",
+                dead_letter_offset,
+                f"is of command {offset}, whose outcome is {outcome.result}",
             )
             return
         actual = (dead_letter.reason, dead_letter.key, dead_letter.timestamp)
         if actual != (outcome.reason, outcome.key, outcome.timestamp):
             self._add_violation(
-                "dead-letters", at, "has another reason, key or timestamp than its command's outcome"
+                "dead-letters",
+                dead_letter_offset,
+                "has another reason, key or timestamp than its command's outcome",
             )
         if differ(dead_letter.message, outcome.message):
-            self._add_violation("dead-letters", at, "has another message than its command's outcome")
+            self._add_violation(
+                "dead-letters", dead_letter_offset, "has another message than its command's outcome"
+            )
         if was_given_up(outcome):
             if (dead_letter.value_checksum, dead_letter.headers_checksum) != checksums(None, None):
                 self._add_violation(
-                    "dead-letters", at, f"keeps bytes or headers of command {offset}, which was given up"
+                    "dead-letters",
+                    dead_letter_offset,
+                    f"keeps bytes or headers of command {offset}, which was given up",
                 )
         elif joined.command is not None:
             expected_checksums = checksums(joined.command.value, joined.command.headers)
             if (dead_letter.value_checksum, dead_letter.headers_checksum) != expected_checksums:
                 self._add_violation(
-                    "dead-letters", at, f"does not have the bytes and headers of command {offset}"
+                    "dead-letters",
+                    dead_letter_offset,
+                    f"does not have the bytes and headers of command {offset}",
                 )

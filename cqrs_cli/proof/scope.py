@@ -18,7 +18,7 @@ from cqrs_cli.proof.fingerprints import FitsCommand, fits_whole
 
 class Loss(NamedTuple):
     """A loss that an operator accepted (`run --accept-loss`): `restart_command` is the command from which the owner
-    went on; `events` and `outcomes` are the ends of these logs.
+    continued; `events` and `outcomes` are the ends of these logs.
     """
 
     restart_command: int

@@ -17,7 +17,7 @@ class SplitClock:
         """`inherited`: the clock that the partition got from its parents."""
         splits = () if scope.key_history is None else scope.key_history.splits
         self._splits = [split for split in splits if split.outcomes >= start]
-        self._knows_all = start == 0 and scope.loss is None
+        self._has_all_outcomes = start == 0 and scope.loss is None
         self._findings, self._clock = findings, inherited
 
     def add_outcome(self, record: Record) -> None:
@@ -27,16 +27,16 @@ class SplitClock:
             self._clock = max(self._clock, record.timestamp)
 
     def finish_clock(self) -> None:
-        """Finish after the last outcome."""
+        """Check the remaining splits after the last outcome."""
         self._check_splits(None)
 
     def _check_splits(self, until: int | None) -> None:
         """Check the splits before outcome `until`; None: all remaining splits."""
         while self._splits and (until is None or self._splits[0].outcomes <= until):
             split = self._splits.pop(0)
-            if split.clock < self._clock or (self._knows_all and split.clock > self._clock):
+            if split.clock < self._clock or (self._has_all_outcomes and split.clock > self._clock):
                 problem = (
                     f"is where the split at command {split.commands} has the clock {rfc3339(split.clock)}"
                 )
-                expectation = f"the latest decision below it is of {rfc3339(self._clock)}"
+                expectation = f"the latest decision before it is of {rfc3339(self._clock)}"
                 self._findings.add_violation("outcomes", split.outcomes, f"{problem}: {expectation}")

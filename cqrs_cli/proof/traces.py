@@ -141,7 +141,7 @@ def timestamp_of(trace: bytes) -> int:
     return timestamp
 
 
-class Earlier(Protocol):
+class EarlierVerification(Protocol):
     """An earlier verification, by topic: the last record's command, and whether the commands topic was recreated."""
 
     @property
@@ -155,14 +155,19 @@ class Traces:
     """Adds the index entries of one topic while its log is read: one entry per command, in order."""
 
     def __init__(
-        self, log: LogName, scope: Scope, index: Index, findings: Findings, earlier: Earlier | None = None
+        self,
+        log: LogName,
+        scope: Scope,
+        index: Index,
+        findings: Findings,
+        earlier_verification: EarlierVerification | None = None,
     ) -> None:
         self.log = log
         self.index = index
         self.last_command = (
-            -1 if earlier is None else earlier.last_commands[log]
+            -1 if earlier_verification is None else earlier_verification.last_commands[log]
         )  # the command of the last record read
-        self.topic_recreated = earlier is not None and earlier.topic_recreated[log]
+        self.topic_recreated = earlier_verification is not None and earlier_verification.topic_recreated[log]
         self.first_command: int | None = None  # the lowest command of the records read
         self._loss = scope.loss
         self._findings = findings

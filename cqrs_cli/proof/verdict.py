@@ -67,17 +67,17 @@ def check_names(outcome: OutcomeEnvelope) -> Iterator[str]:
     members = {name: getattr(outcome, name) for name in ("subject", "causationid", "correlationid")}
     present = [name for name, text in members.items() if text]
     if data.expected is not UNSET and (data.fingerprint is UNSET or reason in REASONS_BEFORE_LOOKUP):
-        yield f"is {reason or data.status}, and says that version {data.expected} was expected"
+        yield f"is {reason or data.status}, but says that version {data.expected} was expected"
     if data.fingerprint is UNSET:
         if present:
-            yield f"is {reason or data.status}, and names {' and '.join(present)} of a command that was not read"
+            yield f"is {reason or data.status}, but names {' and '.join(present)} of a command that was not read"
         if outcome.type != "cqrs.failed":
             yield f"has the type {outcome.type!r} of a command that was not read"
     elif reason in REASONS_OF_UNREADABLE:
-        yield f"is {reason}, and has the fingerprint of a command that was read"
+        yield f"is {reason}, but has the fingerprint of a command that was read"
     elif len(present) < len(members) and (present or reason != "KEY_MISMATCH"):
         missing = [name for name in members if name not in present]
-        yield f"is {reason or data.status}, and does not name the {' and '.join(missing)} of its command"
+        yield f"is {reason or data.status}, but does not name the {' and '.join(missing)} of its command"
 
 
 def _check_expected_version(verdict: Verdict) -> Iterator[str]:
@@ -96,7 +96,7 @@ def _check_expected_version(verdict: Verdict) -> Iterator[str]:
             yield f"is {verdict.status} with the expected version {text!r}, which is invalid"
         return
     if reason == "INVALID_EXPECTED_VERSION":
-        yield f"is {reason}, and {text!r} is a valid expected version"
+        yield f"is {reason}, but {text!r} is a valid expected version"
     actual = mismatch[0].name if mismatch is not None else None
     checked = verdict.status in ("accepted", "unchanged") or reason in {"BUSINESS_RULE"} | VERSION_REASONS
     if checked and actual != (reason if reason in VERSION_REASONS else None):

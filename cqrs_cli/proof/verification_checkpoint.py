@@ -32,7 +32,7 @@ _STORED_NAMES = {
 
 
 class VerificationCheckpoint(Struct, frozen=True, rename=_STORED_NAMES):
-    """A verification checkpoint, from which the next verification goes on. Index entries, versions and ids are on disk.
+    """A checkpoint from which the next verification continues. Index entries, versions and ids are on disk.
 
     Commands before `verified_until` are verified. Records before `read_until` have index entries. Entries of later
     commands are stored, and entries of earlier outcomes while a duplicate may point to them.
@@ -63,14 +63,16 @@ class BoundedIndex:
 
     def add_entry(self, command_offset: int, trace: bytes) -> bytes | None:
         """Add an entry; raise `CheckpointUnusableError` if its command is already verified."""
-        self._require_unverified(command_offset, "has a record that comes after its proof")
+        self._require_unverified(command_offset, "has a record that was written after its verification")
         return self._index.add_entry(command_offset, trace)
 
     def find_entry(self, command_offset: int) -> bytes | None:
         """Return the entry of a command; raise `CheckpointUnusableError` if the checkpoint may have dropped it."""
         entry = self._index.find_entry(command_offset)
         if entry is None and command_offset >= self.first_known:
-            self._require_unverified(command_offset, "is pointed to, and its outcome was not kept")
+            self._require_unverified(
+                command_offset, "is the original of a duplicate, and its index entry was dropped"
+            )
         return entry
 
     def first_command(self) -> int | None:
@@ -83,7 +85,7 @@ class BoundedIndex:
 
     def delete_from(self, command_offset: int) -> int:
         """Delete the entries from a command on; raise `CheckpointUnusableError` if the command is already verified."""
-        self._require_unverified(command_offset, "is where the commands began again")
+        self._require_unverified(command_offset, "is the first of a recreated topic")
         return self._index.delete_from(command_offset)
 
     def entries(self) -> Iterator[tuple[int, bytes]]:

@@ -48,7 +48,7 @@ class Versions:
                 command_offset, "outcomes", outcome.offset, outcome.subject, version, version
             )
         elif outcome is not None and outcome.version:
-            problem = f"is {outcome.reason}, and says version {outcome.version}"
+            problem = f"is {outcome.reason}, but says version {outcome.version}"
             self._findings.add_violation("outcomes", outcome.offset, problem)
 
     def _check_accepted(self, command_offset: int, outcome: OutcomeTrace, events: EventsTrace | None) -> None:
@@ -72,24 +72,26 @@ class Versions:
         version_before: int,
         version_after: int,
     ) -> None:
-        stored = self._dedup.find_state(subject)
-        version = 0 if stored is None else stored.version
-        if version_before != version and (stored is not None or self._events_complete):
-            if self._losses.may_skip_versions(command_offset, None if stored is None else stored.offset):
+        stored_state = self._dedup.find_state(subject)
+        version = 0 if stored_state is None else stored_state.version
+        if version_before != version and (stored_state is not None or self._events_complete):
+            if self._losses.may_skip_versions(
+                command_offset, None if stored_state is None else stored_state.offset
+            ):
                 self._findings.accepted_losses += 1
             else:
                 self._findings.add_violation(
                     log, offset, _out_of_order(subject, version, version_before, version_after)
                 )
         if version_after > version_before:
-            self.aggregates += stored is None
+            self.aggregates += stored_state is None
             self._dedup.set_version(
-                subject, version_after, command_offset, b"" if stored is None else stored.state
+                subject, version_after, command_offset, b"" if stored_state is None else stored_state.state
             )
 
 
 def _out_of_order(subject: str, version: int, version_before: int, version_after: int) -> str:
     if version_before == version_after:
         return f"says that {subject!r} is at version {version_after}, which is at {version}"
-    explanation = "a version is there twice" if version_before < version else "versions are missing"
+    explanation = "a version is repeated" if version_before < version else "versions are missing"
     return f"goes on from version {version_before} of {subject!r}, which is at {version}: {explanation}"

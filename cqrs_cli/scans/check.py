@@ -14,7 +14,7 @@ from cqrs_cli.scans.guarded import guarded
 from cqrs_cli.scans.plan import ReadPlan
 
 
-class Unreadable(NamedTuple):
+class UnreadableType(NamedTuple):
     """The first unreadable event of a type in a partition, and the number of such events."""
 
     type: str  # empty for a record that is not an event
@@ -25,42 +25,44 @@ class Unreadable(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Readable:
+class ReadResult:
     """The result for one partition, or the error that ends the job."""
 
     partition: int
     events: int = 0
-    unreadable: tuple[Unreadable, ...] = ()
+    unreadable: tuple[UnreadableType, ...] = ()
     error: CqrsError | None = None
 
 
-def read_partition(plan: ReadPlan, partition: int) -> Readable:
+def read_partition(plan: ReadPlan, partition: int) -> ReadResult:
     """Read all events of a partition. Returns an error as a value, so that no Spark task fails."""
     log = PartitionLog(plan.connection, plan.topics, partition, plan.connection.payload_codec())
 
-    def work() -> Readable:
+    def work() -> ReadResult:
         aggregate = load(plan.topics.aggregate, plan.package, plan.root)
-        events, found = 0, dict[str, Unreadable]()
+        events, unreadable = 0, dict[str, UnreadableType]()
         for records in log.events(*plan.bounds[partition]):
             events += len(records)
             for record in records:
-                _add_unreadable(aggregate, partition, record, found)
-        return Readable(partition, events, tuple(found.values()))
+                _add_unreadable(aggregate, partition, record, unreadable)
+        return ReadResult(partition, events, tuple(unreadable.values()))
 
     return guarded(
-        plan.connection, log.log_name("events"), work, lambda error: Readable(partition, error=error)
+        plan.connection, log.log_name("events"), work, lambda error: ReadResult(partition, error=error)
     )
 
 
 def _add_unreadable(
-    aggregate: Aggregate, partition: int, record: Record, found: dict[str, Unreadable]
+    aggregate: Aggregate, partition: int, record: Record, unreadable: dict[str, UnreadableType]
 ) -> None:
-    """Add the event to `found` if it cannot be read."""
+    """Add the event to `unreadable` if it cannot be read. Only the first such event of a type is stored."""
     event_type = ""
     try:
         event = read_event(record.value)
         event_type = event.type
         decode_event(aggregate, event)
     except (FoldError, ValueError) as error:
-        entry = found.get(event_type) or Unreadable(event_type, partition, record.offset, 0, str(error))
-        found[event_type] = entry._replace(times=entry.times + 1)
+        entry = unreadable.get(event_type) or UnreadableType(
+            event_type, partition, record.offset, 0, str(error)
+        )
+        unreadable[event_type] = entry._replace(times=entry.times + 1)

@@ -25,15 +25,19 @@ class MovingKeys(NamedTuple):
 
 
 class RepartitioningWork(NamedTuple):
-    """`read`: the number of events to read to build all shards. A child partition reads its parents' logs, too."""
+    """The partitions that hand over keys, and the events to read.
+
+    `events_to_read`: the number of events that must be read to build all shards. A child partition reads its parents'
+    logs, too.
+    """
 
     moving: tuple[MovingKeys, ...]
-    read: int
+    events_to_read: int
 
     @property
     def seconds(self) -> float:
         """The time that two cores need to build the shards."""
-        return self.read / FOLDED_PER_SECOND
+        return self.events_to_read / FOLDED_PER_SECOND
 
 
 def repartitioning_work(connection: Connection, topics: Topics, key_space: KeySpace) -> RepartitioningWork:

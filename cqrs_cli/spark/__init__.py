@@ -31,13 +31,13 @@ def views(
     from cqrs_cli.spark.view_names import view_reads
 
     settings = load_settings({}, Path(project).expanduser())
-    known = registry.names(settings.aggregates, settings.root)
-    reads = view_reads(registry.load(name, settings.aggregates, settings.root) for name in known)
-    wanted = list(reads if only is None else only)
-    if unknown := [name for name in wanted if name not in reads]:
+    aggregate_names = registry.names(settings.aggregates, settings.root)
+    reads = view_reads(registry.load(name, settings.aggregates, settings.root) for name in aggregate_names)
+    view_names = list(reads if only is None else only)
+    if unknown := [name for name in view_names if name not in reads]:
         raise UsageError(f"there is no view {unknown[0]!r}", f"there are {', '.join(reads)}")
     register(spark)
-    for name in wanted:
+    for name in view_names:
         reader = spark.read.format("cqrs").options(project=str(settings.root), **options, **reads[name])
         reader.load().createOrReplaceTempView(f"`{name}`")
-    return wanted
+    return view_names

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 COMMON_ATTRIBUTES = 3
 
 
-def _envelope(**own: str) -> dict[str, str]:
+def _envelope(**own_columns: str) -> dict[str, str]:
+    """Return the Spark type by column name. `own_columns`: the columns that only this topic has."""
     position = {"partition": "int", "offset": "bigint", "timestamp": "timestamp"}
     texts = dict.fromkeys(TEXT_COLUMNS, "string")
-    return {**position, **dict.fromkeys(list(texts)[:COMMON_ATTRIBUTES], "string"), **own, **texts}
+    return {**position, **dict.fromkeys(list(texts)[:COMMON_ATTRIBUTES], "string"), **own_columns, **texts}
 
 
 #: The columns of the record's position and of the envelope, by topic: the Spark type by column name.

@@ -150,20 +150,18 @@ def _list_column(node: TypeNode, enclosing: tuple[type, ...]) -> "tuple[DataType
 
     item, convert = _column(node.parts[0], enclosing)
     items: Callable[[Any], list[Any]] = list if convert is None else lambda value: list(map(convert, value))
-    in_order: Callable[[Any], list[Any]] = lambda value: sorted(items(value), key=encode_json)  # noqa: E731
-    return types.ArrayType(item), in_order if node.form == "set" else items
+    sort_items: Callable[[Any], list[Any]] = lambda value: sorted(items(value), key=encode_json)  # noqa: E731
+    return types.ArrayType(item), sort_items if node.form == "set" else items
 
 
 def _dict_column(node: TypeNode, enclosing: tuple[type, ...]) -> "tuple[DataType, Convert]":
     from pyspark.sql import types
 
     value_type, convert = _column(node.parts[1], enclosing)
+    map_type = types.MapType(types.StringType(), value_type)
     if convert is None:
-        return types.MapType(types.StringType(), value_type), lambda value: list(value.items())
-    return (
-        types.MapType(types.StringType(), value_type),
-        lambda value: [(key, convert(item)) for key, item in value.items()],
-    )
+        return map_type, lambda value: list(value.items())
+    return map_type, lambda value: [(key, convert(item)) for key, item in value.items()]
 
 
 def _object_column(node: TypeNode, enclosing: tuple[type, ...]) -> "tuple[DataType, Convert]":

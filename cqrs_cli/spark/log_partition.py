@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 class LogPartition(InputPartition):
     """The input of one task: a range of offsets of the topic with the id `topic_id`."""
 
-    def __init__(self, topic_id: str, part: OffsetRange) -> None:
-        super().__init__(part)
+    def __init__(self, topic_id: str, offset_range: OffsetRange) -> None:
+        super().__init__(offset_range)
         self.topic_id = topic_id
 
 
-def read_part(plan: SourcePlan, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
+def read_input_partition(plan: SourcePlan, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
     """Yield the rows of a task's input partition. PySpark's placeholder partition for an empty read has no rows."""
     if isinstance(partition, LogPartition):
         with without_traceback():

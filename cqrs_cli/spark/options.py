@@ -105,8 +105,8 @@ def _by_documented_name(options: Mapping[str, str]) -> dict[str, str]:
     for name, text in options.items():
         documented_name = by_lower.get(name.lower())
         if documented_name is None:
-            close = difflib.get_close_matches(name.lower(), by_lower, 1)
-            hint = f"did you mean {by_lower[close[0]]}?" if close else f"known: {', '.join(OPTIONS)}"
+            matches = difflib.get_close_matches(name.lower(), by_lower, 1)
+            hint = f"did you mean {by_lower[matches[0]]}?" if matches else f"known: {', '.join(OPTIONS)}"
             raise UsageError(f"unknown option {name[:60]!r}", hint)
         texts[documented_name] = text
     return texts

@@ -35,7 +35,7 @@ class SourcePlan:
     archive: bytes = field(
         default=b"", repr=False
     )  # the aggregates' sources (zip); empty if no field is a column
-    marks: PersonalMembers | None = None  # the personal-data annotations of the events
+    personal_members: PersonalMembers | None = None  # the personal-data annotations of the events
 
     @property
     def topics(self) -> Topics:

@@ -98,7 +98,7 @@ class RowMaker(ABC):
                 raise record_fault(
                     self._name, self.kind, self._topic, partition, message.offset(), error
                 ) from error
-        raise AssertionError("read at the second attempt")
+        raise AssertionError("every message could be read at the second attempt")
 
 
 def _position_columns(partition: int, messages: MessageList) -> "list[pyarrow.Array]":
@@ -116,10 +116,10 @@ def _position_columns(partition: int, messages: MessageList) -> "list[pyarrow.Ar
     ]
 
 
-def envelope_arrays(envelopes: Sequence[Any], *own: "pyarrow.Array") -> "list[pyarrow.Array]":
+def envelope_arrays(envelopes: Sequence[Any], *own_columns: "pyarrow.Array") -> "list[pyarrow.Array]":
     """Return the attributes of the envelopes as columns, with the topic's own columns at `COMMON_ATTRIBUTES`."""
     texts = [text_column(map(attrgetter(name), envelopes)) for name in TEXT_COLUMNS.values()]
-    return [*texts[:COMMON_ATTRIBUTES], *own, *texts[COMMON_ATTRIBUTES:]]
+    return [*texts[:COMMON_ATTRIBUTES], *own_columns, *texts[COMMON_ATTRIBUTES:]]
 
 
 def text_column(values: Iterable[Any]) -> "pyarrow.Array":

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType  # noqa: TID253
 from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
 from cqrs_cli.spark.columns import message_class, source_schema
 from cqrs_cli.spark.log_extent import LogWatch, check_first_events, offsets_of
-from cqrs_cli.spark.log_partition import LogPartition, read_part
+from cqrs_cli.spark.log_partition import LogPartition, read_input_partition
 from cqrs_cli.spark.offset_ranges import split_ranges
 from cqrs_cli.spark.options import ReadOptions, parse_options
 from cqrs_cli.spark.plan import SourcePlan, plan_read, requested_aggregate, without_traceback
@@ -42,14 +42,14 @@ class CqrsDataSource(DataSource):
             return BatchReader(options, plan_read(options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return the stream reader, or a `RefusedStream` that raises the error at the first call.
+        """Return the stream reader, or a `InvalidStream` that raises the error at the first call.
 
         PySpark 4.3 replaces an error that is raised here by an error of its own.
         """
         try:
             return self._stream_reader(schema)
         except CqrsError as error:
-            return RefusedStream(error)
+            return InvalidStream(error)
 
     def _stream_reader(self, schema: StructType) -> DataSourceStreamReader:
         try:
@@ -64,7 +64,7 @@ class CqrsDataSource(DataSource):
         return StreamReader(options, plan_read(options))
 
 
-class RefusedStream(DataSourceStreamReader):
+class InvalidStream(DataSourceStreamReader):
     """A stream with invalid options: each method raises the error."""
 
     def __init__(self, error: CqrsError) -> None:
@@ -103,10 +103,10 @@ class BatchReader(DataSourceReader):
             starts = offsets_of(options.start, "startingOffsets", connection, topic, extent)
             ends = offsets_of(options.end, "endingOffsets", connection, topic, extent)
             ranges = split_ranges(starts, ends, options.splits)
-            return [LogPartition(extent.topic_id, part) for part in ranges]
+            return [LogPartition(extent.topic_id, offset_range) for offset_range in ranges]
 
     def read(self, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
-        yield from read_part(self._plan, partition)
+        yield from read_input_partition(self._plan, partition)
 
 
 def _schema(options: ReadOptions) -> StructType:

@@ -1,8 +1,8 @@
 """The data source `cqrs` as a stream. Spark's checkpoint stores the stream's position.
 
 A position contains the topic id and, for each partition, the next offset (`next`) and the first offset of the stream
-(`begin`). When the first batch was interrupted, PySpark calls `initialOffset` again, and a start of `latest` would then
-give different offsets. Therefore each position repeats the first offsets.
+(`begin`). If the first batch is interrupted, PySpark calls `initialOffset` again, and the start `latest` would then
+give other offsets. So each position repeats the first offsets.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ from cqrs_cli.spark.log_extent import (
     offsets_of,
     recreated_error,
 )
-from cqrs_cli.spark.log_partition import LogPartition, read_part
+from cqrs_cli.spark.log_partition import LogPartition, read_input_partition
 from cqrs_cli.spark.offset_ranges import Offsets, limit_ends, split_ranges
 from cqrs_cli.spark.options import ReadOptions
 from cqrs_cli.spark.plan import SourcePlan, without_traceback
@@ -90,10 +90,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if not self._is_checked:  # a batch of an earlier process, which is repeated
                 check_positions(self._plan.topic, starts, end["topic_id"], self._open_watch().extent())
             ranges = split_ranges(starts, _by_partition(end["next"]), self._options.splits)
-            return [LogPartition(end["topic_id"], part) for part in ranges]
+            return [LogPartition(end["topic_id"], offset_range) for offset_range in ranges]
 
     def read(self, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
-        yield from read_part(self._plan, partition)
+        yield from read_input_partition(self._plan, partition)
 
     def stop(self) -> None:
         if self._watch is not None:

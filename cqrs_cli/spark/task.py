@@ -28,7 +28,7 @@ ROW_MAKERS: dict[SourceKind, type[RowMaker]] = {
 }
 
 
-def read_range(plan: SourcePlan, topic_id: str, part: OffsetRange) -> "Iterator[pyarrow.RecordBatch]":
+def read_range(plan: SourcePlan, topic_id: str, offset_range: OffsetRange) -> "Iterator[pyarrow.RecordBatch]":
     """Yield the committed records of a range, in order. Raises `ContradictionError` if the topic was recreated during
     the read.
     """
@@ -37,11 +37,11 @@ def read_range(plan: SourcePlan, topic_id: str, part: OffsetRange) -> "Iterator[
     with (
         without_garbage_collection(),
         closing(bulk_consumer(connection)) as reader,
-        closing(codec_of_members(connection, plan.topics, plan.marks)) as codec,
+        closing(codec_of_members(connection, plan.topics, plan.personal_members)) as codec,
     ):
-        messages_read = messages_with(connection, reader, plan.topic, *part)
-        for messages in decode_messages(codec, plan.topic, part.partition, messages_read):
-            batch = maker.record_batch(part.partition, messages)
+        messages_read = messages_with(connection, reader, plan.topic, *offset_range)
+        for messages in decode_messages(codec, plan.topic, offset_range.partition, messages_read):
+            batch = maker.record_batch(offset_range.partition, messages)
             if batch.num_rows:
                 yield batch
     check_topic_id(plan.connection, plan.topic, topic_id)

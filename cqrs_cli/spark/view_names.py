@@ -31,23 +31,23 @@ def view_reads(aggregates: Iterable[Aggregate]) -> dict[str, dict[str, str]]:
     return reads
 
 
-def distinct_names(names: Iterable[str], taken: Iterable[str], form: str) -> list[str]:
-    """Return names that differ from each other and from `taken` (in lower case) also without case, as in Spark.
+def distinct_names(names: Iterable[str], taken_names: Iterable[str], form: str) -> list[str]:
+    """Return names that differ from each other and from `taken_names` (in lower case) also without case, as in Spark.
 
     Each name that occurs for the first time is kept. Any other name is changed by `form`, such as `data_{}`, until no
     name has it.
     """
-    names, used = list(names), set(taken)
-    kept: set[int] = set()
+    names, used_names = list(names), set(taken_names)
+    unchanged: set[int] = set()  # the indexes of names that are kept
     for number, name in enumerate(names):
-        if name.lower() not in used:
-            used.add(name.lower())
-            kept.add(number)
+        if name.lower() not in used_names:
+            used_names.add(name.lower())
+            unchanged.add(number)
     for number, name in enumerate(names):
-        if number in kept:
+        if number in unchanged:
             continue
-        while name.lower() in used:
+        while name.lower() in used_names:
             name = form.format(name)
-        used.add(name.lower())
+        used_names.add(name.lower())
         names[number] = name
     return names

@@ -58,8 +58,8 @@ def transcript(aggregate: Aggregate, history: Sequence[TimedCommand]) -> list[li
     state: State = aggregate.decider.initial
     version = 0
     lines = []
-    for command, at in history:
-        outcome = decide_command(aggregate, state, command, replace(at, version=version))
+    for command, context in history:
+        outcome = decide_command(aggregate, state, command, replace(context, version=version))
         version += len(outcome.events)
         for event in outcome.events:
             state = evolve_event(aggregate, state, event)

@@ -107,23 +107,23 @@ def _check_history(aggregate: Aggregate, commands: Iterable[TimedCommand], erase
     """Decide a history; with `erased` the state is erased after each event."""
     state: State = aggregate.decider.initial
     version = 0
-    for command, at in commands:
-        for event in _check_decide(aggregate, state, command, replace(at, version=version)).events:
+    for command, context in commands:
+        for event in _check_decide(aggregate, state, command, replace(context, version=version)).events:
             state = _check_evolve(aggregate, state, event)
             state = _erase(aggregate, state) if erased else state
             version += 1
 
 
-def _check_decide(aggregate: Aggregate, state: State, command: Command, at: Context) -> Decision:
+def _check_decide(aggregate: Aggregate, state: State, command: Command, context: Context) -> Decision:
     """Return the decision, and check the laws 1 to 4."""
 
     def run(stored_state: State) -> tuple[Decision, str]:
         __tracebackhide__ = True
-        outcome = decide_command(aggregate, stored_state, command, at)
+        outcome = decide_command(aggregate, stored_state, command, context)
         return outcome, ", ".join(outcome.as_lines())
 
     __tracebackhide__ = True
-    arguments = (command, state, at) if aggregate.decide_with_context else (command, state)
+    arguments = (command, state, context) if aggregate.decide_with_context else (command, state)
     call = _Call("decide", aggregate.decider.decide, arguments)
     return _check_repeatable(call, run, aggregate, state, command)
 
@@ -134,14 +134,14 @@ def _check_evolve(aggregate: Aggregate, state: State, event: Event) -> State:
     call, after = _evolve_twice(aggregate, state, event)
     if aggregate.has_personal_fields:
         redacted = without_personal(aggregate, state), without_personal(aggregate, event)
-        call, after_masks = _evolve_twice(aggregate, *redacted)
+        call, state_after_redaction = _evolve_twice(aggregate, *redacted)
         redacted_result, expected = (
-            without_personal(aggregate, after_masks),
+            without_personal(aggregate, state_after_redaction),
             without_personal(aggregate, after),
         )
         if redacted_result != expected:
             raise call.law_error(
-                "lets what is not personal depend on what is",
+                "lets other values depend on personal values",
                 f"without personal values it gives {encode_json(redacted_result).decode()}",
                 f"with them {encode_json(expected).decode()}",
             )
@@ -199,8 +199,8 @@ def _check_repeatable(
     __tracebackhide__ = True
     before = encode_json([state, message])
     try:
-        value, first = run(state)
-        _, second = run(state)
+        value, first_text = run(state)
+        _, second_text = run(state)
         was_modified = encode_json([state, message]) != before
         _, after_storing = run(round_trip(aggregate, state))
     except BrokenLaw:
@@ -215,13 +215,15 @@ def _check_repeatable(
         ) from error
     if was_modified:
         after = encode_json([state, message]).decode()
-        raise call.law_error("changed what it was given", f"given {before.decode()}", f"now {after}")
-    if second != first:
-        raise call.law_error("depends on chance or time", f"first it gives {first}", f"then {second}")
-    if after_storing != first:
+        raise call.law_error("modified its arguments", f"before {before.decode()}", f"after {after}")
+    if second_text != first_text:
+        raise call.law_error(
+            "depends on chance or time", f"first it gives {first_text}", f"then {second_text}"
+        )
+    if after_storing != first_text:
         raise call.law_error(
             "depends on the order of a dict or set",
-            f"first it gives {first}",
-            f"once the state was stored {after_storing}",
+            f"first it gives {first_text}",
+            f"after the state was stored {after_storing}",
         )
     return value

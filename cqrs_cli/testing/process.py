@@ -22,7 +22,7 @@ class ProcessSpec:
     """A process manager and the event types of its subscription."""
 
     process: Process
-    heard: tuple[type[Event], ...]
+    event_types: tuple[type[Event], ...]
 
     def when(
         self,
@@ -38,14 +38,16 @@ class ProcessSpec:
         encoding, or if a second call returns other commands.
         """
         __tracebackhide__ = True
-        if type(event) not in self.heard:
-            known = ", ".join(event_class.__name__ for event_class in self.heard)
-            raise TypeError(f"{event!r} is not heard by this process: react takes {known}")
-        at = Recorded(event, aggregate_id, version, time, "0/0/0", "command-1", "command-1", 0, 0, "")
-        sent = call_react(self.process, at)
+        if type(event) not in self.event_types:
+            known_names = ", ".join(event_class.__name__ for event_class in self.event_types)
+            raise TypeError(f"{event!r} is not an event of the subscription: react takes {known_names}")
+        recorded_event = Recorded(
+            event, aggregate_id, version, time, "0/0/0", "command-1", "command-1", 0, 0, ""
+        )
+        sent = call_react(self.process, recorded_event)
         for send in sent:
             _check_round_trip(self.process, send)
-        if call_react(self.process, at) != sent:
+        if call_react(self.process, recorded_event) != sent:
             raise BrokenLaw("react gives other commands when it is called again", function=self.process.react)
         return Reaction(event, sent)
 
@@ -61,10 +63,10 @@ class Reaction:
         """Check that exactly these commands are sent, in this order; without arguments: that no command is sent."""
         __tracebackhide__ = True
         if self.sent != expected:
-            wanted = [repr(send) for send in expected] or ["no command"]
-            found = [repr(send) for send in self.sent] or ["no command"]
+            expected_lines = [repr(send) for send in expected] or ["no command"]
+            actual_lines = [repr(send) for send in self.sent] or ["no command"]
             lines = [f"when:\n  {self.event!r}"]
-            for title, lines_of_title in (("expected", wanted), ("found", found)):
+            for title, lines_of_title in (("expected", expected_lines), ("found", actual_lines)):
                 lines.append(f"{title}:\n  " + "\n  ".join(lines_of_title))
             raise AssertionError("\n".join(lines))
         return self
@@ -82,7 +84,7 @@ def _check_round_trip(process: Process, send: Send) -> None:
         ) from error
     if decoded != send.command:
         raise BrokenLaw(
-            f"{command_class.__name__} does not survive the wire: it is read back as another one",
+            f"{command_class.__name__} does not survive the wire: it is decoded to another value",
             repr(send),
             repr(decoded),
             function=process.react,

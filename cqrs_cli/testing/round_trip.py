@@ -35,10 +35,10 @@ def line_of(function: Callable[..., object]) -> str:
 
 
 class TimedCommand(NamedTuple):
-    """A command of a random history. The version in `at` is set when the command is decided."""
+    """A command of a random history. The version in `context` is set when the command is decided."""
 
     command: Command
-    at: Context
+    context: Context
 
 
 class Decision(NamedTuple):
@@ -66,14 +66,14 @@ def context_of(version: int, time: datetime = datetime(2000, 1, 1, tzinfo=UTC), 
     return Context("id-1", version, time, f"command-{number}", f"command-{number}")
 
 
-def decide_command(aggregate: Aggregate, state: State, command: Command, at: Context) -> Decision:
-    """Decide, with context `at` if `decide` takes a context; raises `BrokenLaw` for a value that is not an event.
+def decide_command(aggregate: Aggregate, state: State, command: Command, context: Context) -> Decision:
+    """Decide, with context `context` if `decide` takes a context; raises `BrokenLaw` for a value that is not an event.
 
     Errors of `decide` other than `Rejected` are not caught.
     """
     __tracebackhide__ = True
     decide: Callable[..., Iterable[Event]] = aggregate.decider.decide
-    arguments = (command, state, at) if aggregate.decide_with_context else (command, state)
+    arguments = (command, state, context) if aggregate.decide_with_context else (command, state)
     try:
         events = tuple(islice(decide(*arguments), MAX_EVENTS + 1))
     except Rejected as rejected:
@@ -89,8 +89,10 @@ def read_back(aggregate: Aggregate, event: Event) -> Event:
     decide, name = aggregate.decider.decide, type(event).__name__
     wire_type = aggregate.event_types.get(type(event))
     if wire_type is None:
-        known = ", ".join(cls.__name__ for cls in aggregate.event_types)
-        raise BrokenLaw(f"{event!r} is not an event of this aggregate: evolve takes {known}", function=decide)
+        known_names = ", ".join(cls.__name__ for cls in aggregate.event_types)
+        raise BrokenLaw(
+            f"{event!r} is not an event of this aggregate: evolve takes {known_names}", function=decide
+        )
     try:
         aggregate.check_values(event)
         decoded = aggregate.decode_event[wire_type](encode_json(event))
@@ -98,7 +100,7 @@ def read_back(aggregate: Aggregate, event: Event) -> Event:
         raise BrokenLaw(f"{name} does not survive the wire: {error}", repr(event), function=decide) from error
     if decoded != event:
         raise BrokenLaw(
-            f"{name} does not survive the wire: it is read back as another one",
+            f"{name} does not survive the wire: it is decoded to another value",
             repr(event),
             repr(decoded),
             function=decide,
@@ -118,7 +120,7 @@ def evolve_event(aggregate: Aggregate, state: State, event: Event) -> State:
     decoded = round_trip(aggregate, after)
     if decoded != after:
         raise BrokenLaw(
-            f"{type(after).__name__} does not survive being stored: it is read back as another one",
+            f"{type(after).__name__} does not survive being stored: it is decoded to another value",
             repr(after),
             repr(decoded),
             function=evolve,

@@ -35,7 +35,7 @@ def _decode_sample(aggregate: Aggregate, name: str, data: bytes) -> Event:
     __tracebackhide__ = True
     decode = aggregate.decode_event.get(f"{aggregate.name}.{name}")
     if decode is None:
-        raise BrokenLaw(f"{name} is sampled, but is neither an event of today nor has an upcaster")
+        raise BrokenLaw(f"{name} is sampled, but is neither a current event nor has an upcaster")
     try:
         event, second = decode(data), decode(data)
     except ValueError as error:

@@ -52,11 +52,11 @@ class Spec(Generic[_C, _S, _E]):
         """
         __tracebackhide__ = True
         if type(command) not in self.aggregate.commands.values():
-            known = ", ".join(cls.__name__ for cls in self.aggregate.commands.values())
-            raise TypeError(f"{command!r} is not a command of this aggregate: decide takes {known}")
-        return Outcome(self, command, decide_command(self.aggregate, self.state, command, self._at(at)))
+            known_names = ", ".join(cls.__name__ for cls in self.aggregate.commands.values())
+            raise TypeError(f"{command!r} is not a command of this aggregate: decide takes {known_names}")
+        return Outcome(self, command, decide_command(self.aggregate, self.state, command, self._context(at)))
 
-    def _at(self, at: Context | datetime | None) -> Context:
+    def _context(self, at: Context | datetime | None) -> Context:
         if isinstance(at, Context):
             return at
         if at is None:
@@ -84,7 +84,7 @@ class Outcome(Generic[_C, _S, _E]):
         """Check that the command was accepted with exactly these events in this order."""
         __tracebackhide__ = True
         if not events:
-            raise TypeError("then() needs events; for none say unchanged()")
+            raise TypeError("then() needs events; use unchanged() to check that there is none")
         if self.decided.events != events:
             raise self._failure([repr(event) for event in events], *_differences(self.decided.events, events))
         return self
@@ -92,11 +92,11 @@ class Outcome(Generic[_C, _S, _E]):
     def rejected(self, code: str | None = None, message: str | None = None) -> "Outcome[_C, _S, _E]":
         """Check that the command was rejected, with this code and message if given."""
         __tracebackhide__ = True
-        found = self.decided.rejected
+        rejection = self.decided.rejected
         if (
-            found is None
-            or (code is not None and found.code != code)
-            or (message is not None and found.message != message)
+            rejection is None
+            or (code is not None and rejection.code != code)
+            or (message is not None and rejection.message != message)
         ):
             expectation = "rejected" + (f" with {code}" if code else "") + (f": {message}" if message else "")
             raise self._failure([expectation])

@@ -18,7 +18,7 @@ from cqrs_cli.testing.round_trip import TimedCommand, context_of
 _ZONES = [UTC, timezone(timedelta(hours=2)), timezone(timedelta(hours=-5, minutes=-30))]
 
 #: The values of each simple type: mostly small values, so that commands often share a value; sometimes any value.
-_LEAVES: dict[type, st.SearchStrategy[Any]] = {
+_SIMPLE_VALUES: dict[type, st.SearchStrategy[Any]] = {
     msgspec_types.IntType: st.integers(-2, 10) | st.integers(-(2**63), 2**63 - 1),
     msgspec_types.FloatType: st.integers(-2, 10).map(float)
     | st.floats(allow_nan=False, allow_infinity=False),
@@ -27,7 +27,7 @@ _LEAVES: dict[type, st.SearchStrategy[Any]] = {
     msgspec_types.StrType: st.sampled_from(["a", "b", "c"]) | st.text(max_size=20),
     msgspec_types.AnyType: st.none() | st.booleans() | st.integers() | st.text(max_size=20),
 }
-_NUMBERS: dict[type, Any] = {
+_NUMBER_STRATEGIES: dict[type, Any] = {
     msgspec_types.IntType: st.integers,
     msgspec_types.FloatType: partial(st.floats, allow_nan=False, allow_infinity=False),
 }
@@ -82,18 +82,20 @@ def _values(node: TypeNode) -> st.SearchStrategy[Any]:
             return st.tuples(*map(_values, node.parts))
         case "dict":
             return st.dictionaries(*map(_values, node.parts), max_size=_MAX_ITEMS)
-    if type(node.wire) in _NUMBERS:
+    if type(node.wire) in _NUMBER_STRATEGIES:
         return _numbers(node.wire)
     if isinstance(node.wire, msgspec_types.StrType):
         return _texts(node.wire)
-    return _LEAVES[type(node.wire)] if type(node.wire) in _LEAVES else st.from_type(node.unwrapped)
+    return (
+        _SIMPLE_VALUES[type(node.wire)] if type(node.wire) in _SIMPLE_VALUES else st.from_type(node.unwrapped)
+    )
 
 
 def _texts(wire: msgspec_types.StrType) -> st.SearchStrategy[str]:
     """Return a strategy for texts within the limits that msgspec enforces."""
     min_length, max_length = wire.min_length or 0, wire.max_length
     if (wire.min_length, max_length, wire.pattern) == (None, None, None):
-        return _LEAVES[msgspec_types.StrType]
+        return _SIMPLE_VALUES[msgspec_types.StrType]
     texts = (
         st.from_regex(wire.pattern)
         if wire.pattern
@@ -106,13 +108,14 @@ def _texts(wire: msgspec_types.StrType) -> st.SearchStrategy[str]:
 
 def _numbers(wire: Any) -> st.SearchStrategy[Any]:
     """Return a strategy for numbers within the limits that msgspec enforces, often a small number within the limits."""
-    low, high = wire.gt if wire.ge is None else wire.ge, wire.lt if wire.le is None else wire.le
-    small_numbers: st.SearchStrategy[Any] = _LEAVES[type(wire)]
+    low = wire.gt if wire.ge is None else wire.ge
+    high = wire.lt if wire.le is None else wire.le
+    small_numbers: st.SearchStrategy[Any] = _SIMPLE_VALUES[type(wire)]
     step = wire.multiple_of
     bounds = {name: bound for name, bound in (("min_value", low), ("max_value", high)) if bound is not None}
     if not bounds and step is None:
         return small_numbers
-    any_numbers = _NUMBERS[type(wire)](**bounds) if bounds else small_numbers
+    any_numbers = _NUMBER_STRATEGIES[type(wire)](**bounds) if bounds else small_numbers
     if step is not None:
         any_numbers = any_numbers.map(lambda number: number - number % step)
     numbers = (small_numbers | any_numbers).filter(

@@ -80,7 +80,7 @@ def test_visible_outcome_commits_the_key(last_outcome: int, committed: bool) -> 
 def test_visible_repartitioning_record_commits_the_rest(
     traces: RepartitioningTraces, committed: bool
 ) -> None:
-    assert traces.show_commit is committed
+    assert traces.is_visible is committed
 
 
 @pytest.mark.parametrize(

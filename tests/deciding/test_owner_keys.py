@@ -145,7 +145,7 @@ def test_accepted_loss_may_contain_erasures(owner: OwnerStates, logs: LogsInMemo
     successor = successor_of(owner, cache=False, shard=shard)
     with pytest.raises(ContradictionError) if not shard else nullcontext():
         successor.recover()
-    successor.states.check_keys(accepted=True)
+    successor.states.check_keys(is_loss_accepted=True)
     assert successor.state() == mask(ANN)
     successor.decide(register(2, "d"))
     successor.states.flush()
@@ -221,7 +221,7 @@ def test_keys_of_other_owners_are_not_stored(owner: OwnerStates, logs: LogsInMem
     names = [f"c-{number}" for number in range(20)]
     owner.decide(*(register(number, name) for number, name in enumerate(names, 1)))
     key_home = KeyHome("murmur2", 2, 0)
-    owner.keys.read_keys(0, key_home, afresh=True)
+    owner.keys.read_keys(0, key_home, clears_store=True)
     stored = {name for name in names if owner.cache.keys_of(name).current is not None}
     assert stored == {name for name in names if key_home.matches(name.encode())} != {*names}
 

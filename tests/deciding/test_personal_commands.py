@@ -39,7 +39,7 @@ def harness(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness
         register_command("bob", 1),
     )
     run_plan(customers.plan())
-    waiting_topics = [waiting.topic for waiting in erasure_report(customers).topics.waiting]
+    waiting_topics = [waiting.topic for waiting in erasure_report(customers).topics.expiring]
     assert waiting_topics == [customers.topics.commands]
     (erase_offset,) = [
         record.offset
@@ -56,7 +56,7 @@ def erasure_report(harness: TopicHarness) -> ErasureReport:
 
 def test_deleted_commands_do_not_delay_erasure(harness: TopicHarness) -> None:
     report = erasure_report(harness)
-    assert (report.count, report.topics.waiting, list(report.topics.erased)) == (0, [], ["ann"])
+    assert (report.count, report.topics.expiring, list(report.topics.erased)) == (0, [], ["ann"])
     assert harness.violations() == []
 
 

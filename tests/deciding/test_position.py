@@ -4,7 +4,7 @@ import pytest
 
 from cqrs_cli.deciding.position import LogState, gap, position
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
-from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, Accepted, Claim
+from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, AcceptedLoss, Claim
 from tests.deciding.log_states import claim, log
 
 
@@ -103,9 +103,13 @@ def test_shorter_lineage_than_claim_is_refused() -> None:
             "decided but the log ends at 3",
             0,
         ),
-        (log(other_ids=("new", "o"), claim=claim(accepted=Accepted(10, (0, 9), 9))), "its events was", 10),
         (
-            log(committed=7, claim=claim(accepted=Accepted(7, (0, 9), 9))),
+            log(other_ids=("new", "o"), claim=claim(accepted=AcceptedLoss(10, (0, 9), 9))),
+            "its events was",
+            10,
+        ),
+        (
+            log(committed=7, claim=claim(accepted=AcceptedLoss(7, (0, 9), 9))),
             "7 is committed but 9 is decided",
             10,
         ),
@@ -159,14 +163,14 @@ def test_earlier_accepted_offset_is_ignored() -> None:
 
 def test_accepted_offset_needs_its_outcomes() -> None:
     """Retention has deleted the records of the time of acceptance, perhaps more, so the committed offset counts."""
-    state = log(last=None, committed=15, start=12, claim=claim(accepted=Accepted(12, (0, 9), 9)))
+    state = log(last=None, committed=15, start=12, claim=claim(accepted=AcceptedLoss(12, (0, 9), 9)))
     assert position(state._replace(outcomes_start=9)) == 12
     assert gap(state, 12) == (12, 15)
     assert position(state._replace(outcomes_start=10)) == 15
 
 
 def test_accepted_offset_counts_until_decided() -> None:
-    accepted = claim(accepted=Accepted(12, (0, 0), 0))
+    accepted = claim(accepted=AcceptedLoss(12, (0, 0), 0))
     assert position(log(start=12, committed=12, claim=accepted)) == 12
     assert position(log(start=12, committed=12, claim=accepted), accept_loss=12) == 12
 
@@ -176,7 +180,7 @@ def test_accepted_offset_covers_a_second_loss() -> None:
         other_ids=("new", "o"),
         last_outcome_matches=False,
         committed=12,
-        claim=claim(accepted=Accepted(12, (0, 9), 9)),
+        claim=claim(accepted=AcceptedLoss(12, (0, 9), 9)),
     )
     assert position(state, accept_loss=12) == 12
 
@@ -189,12 +193,12 @@ def test_events_limit_the_accepted_offset() -> None:
 
 
 def test_used_offset_changes_nothing() -> None:
-    state = log(last=14, committed=15, start=12, claim=claim(accepted=Accepted(12, (0, 0), 0)))
+    state = log(last=14, committed=15, start=12, claim=claim(accepted=AcceptedLoss(12, (0, 0), 0)))
     assert position(state, accept_loss=12) == position(state) == 15
 
 
 def test_accepted_offset_counts_again_after_truncation() -> None:
-    state = log(last=None, end=12, committed=15, claim=claim(accepted=Accepted(12, (0, 0), 0)))
+    state = log(last=None, end=12, committed=15, claim=claim(accepted=AcceptedLoss(12, (0, 0), 0)))
     with pytest.raises(ContradictionError, match="ends at 12") as raised:
         position(state)
     assert raised.value.hint.endswith("bank:3@12")
@@ -202,7 +206,7 @@ def test_accepted_offset_counts_again_after_truncation() -> None:
 
 
 def test_used_offset_is_not_suggested_again() -> None:
-    state = log(last=9, last_event=11, committed=15, claim=claim(accepted=Accepted(12, (0, 0), 0)))
+    state = log(last=9, last_event=11, committed=15, claim=claim(accepted=AcceptedLoss(12, (0, 0), 0)))
     with pytest.raises(ContradictionError, match="command 11 has events but no outcome") as raised:
         position(state, accept_loss=12)
     assert raised.value.hint.endswith("bank:3@15")
@@ -225,7 +229,7 @@ def test_offset_is_ignored_after_all_decisions(accepted_offset: int) -> None:
 
 def test_used_offset_is_ignored_at_the_end() -> None:
     """No record in the log proves that all commands are decided."""
-    accepted = claim(accepted=Accepted(12, (0, 0), 0))
+    accepted = claim(accepted=AcceptedLoss(12, (0, 0), 0))
     assert (
         position(log(last=19, last_outcome_matches=False, committed=20, claim=accepted), accept_loss=12) == 20
     )

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from cqrs_cli.deciding.position import LogState, position
 from cqrs_cli.errors import ContradictionError, CqrsError
-from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, UNKNOWN_TOPICS, Accepted
+from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, UNKNOWN_TOPICS, AcceptedLoss
 from tests.deciding.log_states import claim
 
-CLAIM_WITH_LOSS = claim(accepted=Accepted(4, (0, 3), 3))
+CLAIM_WITH_LOSS = claim(accepted=AcceptedLoss(4, (0, 3), 3))
 
 offsets = st.integers(0, 7)
 log_states = st.builds(

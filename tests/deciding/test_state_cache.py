@@ -47,7 +47,7 @@ def test_staged_decisions_are_known_not_stored(cache: StateCache, store: MemoryS
     cache.stage(decisions_at(1), 11, 3, 4)
     with cache.reading():
         assert cache.state("a") == state_at(1)
-        assert cache.remembered("a", "c1") == FIRST_ENTRY
+        assert cache.find_dedup_entry("a", "c1") == FIRST_ENTRY
     assert cache.pending == 1
     assert (stored_versions(store), store.positions()) == ({}, Positions())
 
@@ -72,8 +72,8 @@ def test_flushed_decisions_are_still_known(cache: StateCache) -> None:
     cache.flush()
     with cache.reading():
         assert cache.state("a") == state_at(1)
-        assert cache.remembered("a", "c1") == FIRST_ENTRY
-        assert cache.state("b") is None and cache.remembered("b", "c1") is None
+        assert cache.find_dedup_entry("a", "c1") == FIRST_ENTRY
+        assert cache.state("b") is None and cache.find_dedup_entry("b", "c1") is None
 
 
 def test_staged_state_replaces_flushed_one(cache: StateCache) -> None:

@@ -9,7 +9,7 @@ DEFERRAL = [
     Mutation(
         "a final outcome does not end an entry",
         "cqrs_cli/deciding/deferred_fold.py",
-        (("            ended[entry.key] = None\n", "            pass\n"),),
+        (("            ended_entries[entry.key] = None\n", "            pass\n"),),
         _MODEL_TESTS,
     ),
     Mutation(
@@ -56,7 +56,7 @@ DEFERRAL = [
     Mutation(
         "a deferred command whose entry is lost is not stored again",
         "cqrs_cli/deciding/deferred_fold.py",
-        (("    if lost:\n", "    if False:\n"),),
+        (("    if lost_entries:\n", "    if False:\n"),),
         _MODEL_TESTS,
     ),
     Mutation(

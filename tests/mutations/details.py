@@ -148,7 +148,7 @@ DETAILS = [
     Mutation(
         "an accepted loss may repeat decided commands",
         "cqrs_cli/deciding/position.py",
-        ((" and accept_loss >= _known_decided_end(log)", ""),),
+        ((" and accept_loss >= _known_decided_end(state)", ""),),
         "tests/deciding/test_position.py",
     ),
     Mutation(

@@ -82,9 +82,9 @@ EXPLAINED: tuple[Explanation, ...] = (
         "deciding.position",
         SAME,
         (
-            "log.committed >= at else",  # if they are equal, so are the two results
-            "at < log.committed",  # reached if `at` is below the start, and the committed offset is not
-            "(log.committed or 1) <=",  # a claim needs an offset: without it no loss was accepted
+            "state.committed >= position\n",  # if they are equal, so are the two results
+            "position < state.committed",  # reached if `position` is before the start, and the committed offset is not
+            "(state.committed or 1) <=",  # a claim needs an offset: without it no loss was accepted
         ),
     ),
     Explanation("ownership.trials.slow_command", "of no command, no time is told", ("seconds: float = 1.0",)),

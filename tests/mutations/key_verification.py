@@ -63,13 +63,18 @@ KEY_VERIFICATION = [
     Mutation(
         "an erase without effect may leave the current key",
         "cqrs_cli/proof/key_rules.py",
-        (('if outcome.status == "unchanged" and known.kid is not None', "if False"),),
+        (('if outcome.status == "unchanged" and key_entry.kid is not None', "if False"),),
         f"{_KEY_TESTS}::test_unchanged_erase_has_no_key",
     ),
     Mutation(
         "an erase may delete a key that it does not name",
         "cqrs_cli/proof/key_rules.py",
-        (("if events is not None and events.is_erasure and named not in (None, events.kid):", "if False:"),),
+        (
+            (
+                "if events is not None and events.is_erasure and named_kid not in (None, events.kid):",
+                "if False:",
+            ),
+        ),
         f"{_KEY_TESTS}::test_erase_deletes_the_key_it_names",
     ),
     Mutation(
@@ -200,7 +205,7 @@ KEY_VERIFICATION = [
     Mutation(
         "commands without time-based retention are no violation",
         "cqrs_cli/scans/erased/verify.py",
-        (("if waiting.until == NEVER}", "if False}"),),
+        (("if records.until == NEVER}", "if False}"),),
         f"{_ERASURE_TESTS}::test_commands_without_retention_are_found",
     ),
 ]

@@ -32,7 +32,7 @@ OWNERSHIP = [
     Mutation(
         "a cache from before an erasure is trusted",
         _OWNER_KEYS,
-        (("if afresh or seen_events < known_until or", "if afresh or"),),
+        (("if clears_store or seen_events < known_until or", "if clears_store or"),),
         f"{_OWNER_KEY_TESTS}::test_cache_from_before_an_erasure_is_dropped",
     ),
     Mutation(

@@ -198,7 +198,7 @@ PERSONAL_DATA = [
     Mutation(
         "verify knows only the current annotations",
         "cqrs_cli/proof/fingerprints.py",
-        (("fingerprint_found == earlier(kind, data, expected)\n", "False\n"),),
+        (("stored_fingerprint == earlier(command_type, data, expected)\n", "False\n"),),
         f"{_VERIFICATION_TESTS}::test_earlier_code_had_fewer_annotations",
     ),
     Mutation(

@@ -158,7 +158,7 @@ REPARTITIONING = [
     Mutation(
         "a split may record a clock that is too late",
         "cqrs_cli/proof/split_clock.py",
-        (("(self._knows_all and split.clock > self._clock)", "False"),),
+        (("(self._has_all_outcomes and split.clock > self._clock)", "False"),),
         f"{_VERIFICATION_TESTS}::test_split_has_the_clock_of_its_outcomes",
     ),
     Mutation(

@@ -129,7 +129,7 @@ RULES = [
     Mutation(
         "decided ids are not restored after a restart",
         "cqrs_cli/deciding/recover.py",
-        (("            restore_dedup_entry(remembered, outcome, record.timestamp)\n", ""),),
+        (("            restore_dedup_entry(dedup_entries, outcome, record.timestamp)\n", ""),),
         "tests/deciding/test_recover.py::test_lost_shard_is_rebuilt_identically[deleted]",
     ),
     Mutation(

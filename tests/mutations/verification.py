@@ -210,13 +210,13 @@ VERIFICATION = [
     Mutation(
         "a copy of a forwarded command is reported as lost",
         "cqrs_cli/proof/forwarded_commands.py",
-        (("if came is None or came not in missing:", "if came is None:"),),
+        (("if copy_origin is None or copy_origin not in missing:", "if copy_origin is None:"),),
         f"{_REPARTITIONING_TESTS}::test_lost_command_is_named",
     ),
     Mutation(
         "an outcome may have any members",
         "cqrs_cli/proof/outcomes.py",
-        (("            if others:\n", "            if False:\n"),),
+        (("            if wrong_members:\n", "            if False:\n"),),
         f"{_MEMBER_TESTS}::test_every_changed_member_is_found",
     ),
     Mutation(
@@ -252,7 +252,7 @@ VERIFICATION = [
     Mutation(
         "the copy of a deleted command may have other data",
         "cqrs_cli/proof/forwarded_commands.py",
-        (("return same and fits_document(envelope, fingerprint, fits)", "return same"),),
+        (("return has_same_names and fits_document(envelope, fingerprint, fits)", "return has_same_names"),),
         f"{_REPARTITIONING_TESTS}::test_altered_copy_is_named",
     ),
     Mutation(

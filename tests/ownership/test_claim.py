@@ -10,7 +10,7 @@ from cqrs_cli.ownership.claim import (
     TERMINAL,
     UNKNOWN_TOPIC,
     UNKNOWN_TOPICS,
-    Accepted,
+    AcceptedLoss,
     Claim,
     Counts,
     Judgement,
@@ -25,7 +25,7 @@ from cqrs_cli.ownership.claim import (
 from cqrs_cli.ownership.trials.suspects import Suspects
 from tests.ownership.claims import OWN_CLAIM, claims, small_numbers
 
-ACCEPTED_LOSS = Accepted(5, (0, 7), 9)
+ACCEPTED_LOSS = AcceptedLoss(5, (0, 7), 9)
 
 
 def test_missing_claim_counts_as_earlier() -> None:
@@ -188,9 +188,11 @@ counts = st.builds(Counts, *[st.integers(0, 2**53)] * 9)
 trials = st.builds(Suspects, ends, ends, small_numbers, st.booleans(), ends)
 
 
-@given(claims, counts, st.none() | st.builds(Accepted, ends, st.tuples(ends, ends), ends), st.none() | trials)
+@given(
+    claims, counts, st.none() | st.builds(AcceptedLoss, ends, st.tuples(ends, ends), ends), st.none() | trials
+)
 def test_a_claim_survives_its_offset_commit(
-    claim: Claim, _counts: Counts, loss: Accepted | None, suspects: Suspects | None
+    claim: Claim, _counts: Counts, loss: AcceptedLoss | None, suspects: Suspects | None
 ) -> None:
     full_claim = replace(claim, counts=_counts, accepted=loss, suspects=suspects, untried=suspects is None)
     assert parse_claim(full_claim.metadata()) == full_claim
@@ -199,7 +201,7 @@ def test_a_claim_survives_its_offset_commit(
 def test_largest_claim_fits_offset_commit() -> None:
     largest_number = 2**63
     loss, largest_counts, ids = (
-        Accepted(largest_number, (largest_number, largest_number), largest_number),
+        AcceptedLoss(largest_number, (largest_number, largest_number), largest_number),
         Counts(*[largest_number] * 11),
         ("A" * 22, "A" * 22),
     )

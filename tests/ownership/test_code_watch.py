@@ -20,7 +20,7 @@ TIMING = Timing()
 class FakeTask:
     """A task whose clock a test advances. It records the claims that it commits, its exit codes and its reports."""
 
-    noun, doing, timing, own_claim = "command", "is being decided", TIMING, OWN_CLAIM
+    noun, activity, timing, own_claim = "command", "is being decided", TIMING, OWN_CLAIM
 
     def __init__(self, folder: Path) -> None:
         self.time, self.committed, self.position = 1000.0, OWN_CLAIM, 0

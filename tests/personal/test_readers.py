@@ -166,7 +166,9 @@ def rows(people: People, connection: Connection, kind: SourceKind = "events") ->
     with Admin(connection) as admin:
         described = aggregate_topics(people.topics, admin.cluster_id(), find_topics(admin, people.topics))
     marks = personal_members(people.harness.aggregate)
-    plan = SourcePlan(connection, people.topics.name(kind), kind, "customer", None, "people", marks=marks)
+    plan = SourcePlan(
+        connection, people.topics.name(kind), kind, "customer", None, "people", personal_members=marks
+    )
     read = read_range(plan, described.ids[kind], OffsetRange(0, 0, people.harness.stable_end(kind)))
     return [json.loads(row["data"]) for batch in read for row in batch.to_pylist()]
 

@@ -14,7 +14,7 @@ def test_command_decided_on_wrong_partition() -> None:
     history = History([PlannedCommand(1, "z")])
     unchanged = {"status": "unchanged", "reason": ""}
     history.outcomes[0] = changed_record(history.outcomes[0], unchanged, type="tally.Add.unchanged")
-    assert "outcomes 0 is unchanged, and the partition of 'z' is 2" in violation_texts(history)
+    assert "outcomes 0 is unchanged, but the partition of 'z' is 2" in violation_texts(history)
 
 
 def test_altered_command_changes_its_fingerprint(history: History) -> None:
@@ -41,7 +41,7 @@ def test_false_key_mismatch_is_found() -> None:
     history = History([PlannedCommand(1, key=b"b")])
     assert history.violations() == []
     history.commands[0] = with_members(history.commands[0], key=b"a")
-    assert "outcomes 0 is KEY_MISMATCH, and the key of its command is the subject" in violation_texts(history)
+    assert "outcomes 0 is KEY_MISMATCH, but the key of its command is the subject" in violation_texts(history)
 
 
 def test_accepted_expired_command_is_found() -> None:
@@ -50,7 +50,7 @@ def test_accepted_expired_command_is_found() -> None:
     history.commands[0] = changed_record(history.commands[0], expirytime="1970-01-01T00:00:00Z")
     assert (
         only_violation(history)
-        == "outcomes 0 is accepted, and its command had expired at 1970-01-01T00:00:00+00:00"
+        == "outcomes 0 is accepted, but its command had expired at 1970-01-01T00:00:00+00:00"
     )
 
 
@@ -60,16 +60,16 @@ EXPIRED: dict[str, Any] = {"status": "rejected", "reason": "EXPIRED", "message":
 @pytest.mark.parametrize(
     ("expirytime", "decidedat", "problem"),
     [
-        (None, "2026-11-21T00:00:00.000Z", ", and its command has no expirytime"),
+        (None, "2026-11-21T00:00:00.000Z", ", but its command has no expirytime"),
         (
             "2026-11-21T00:00:00Z",
             "2026-11-21T00:00:00.000Z",
-            ", decided at 2026-11-21T00:00:00.000Z, and its command expires at 2026-11-21T00:00:00+00:00",
+            ", decided at 2026-11-21T00:00:00.000Z, but its command expires at 2026-11-21T00:00:00+00:00",
         ),
         (
             "1970-01-01T00:00:00Z",
             "1970-01-01T00:00:00.001Z",
-            ", decided at 1970-01-01T00:00:00.001Z, before its command was there",
+            ", decided at 1970-01-01T00:00:00.001Z, before its command was written",
         ),
         ("1970-01-01T00:00:00Z", "lately", ", decided at 'lately', which is not a time"),
     ],
@@ -105,4 +105,4 @@ def test_expired_command_with_another_reason(other: PlannedCommand) -> None:
     assert expired.violations() == []
     late = History([other])
     expired.outcomes, expired.letters = late.outcomes, late.letters
-    assert "and its command had expired at 1970" in only_violation(expired)
+    assert "but its command had expired at 1970" in only_violation(expired)

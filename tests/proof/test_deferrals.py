@@ -91,12 +91,12 @@ def test_simulations_end_as_expected() -> None:
 @pytest.mark.parametrize(
     ("world", "fault", "problem"),
     [
-        (WAITING, entry(is_removed=True), "the deferred topic does not have it"),
+        (WAITING, entry(is_removed=True), "is missing in the deferred topic"),
         (WAITING, entry(cancelled=True), "says that command 0 is cancelled"),
         (
             WAITING,
             entry(resubmitted_offset=7, resubmitted_topic=TOPIC),
-            "stands again at 7: there it waits for nobody",
+            "was resubmitted at 7: that record is another command",
         ),
         (WAITING, outcome(0, b'"due":', b'"dues":'), "without a time when it is due"),
         (
@@ -105,7 +105,7 @@ def test_simulations_end_as_expected() -> None:
             "is of command 0, which is not deferred",
         ),
         (DECIDED, outcome(1, b'"0/0"}', b'"0/9"}'), "says deferredfrom '0/9'"),
-        (DECIDED, outcome(1, b',"deferredfrom":"0/0"', b""), "no owner has said its command again"),
+        (DECIDED, outcome(1, b',"deferredfrom":"0/0"', b""), "no owner has resubmitted its command"),
         (DECIDED, outcome(1, b'"x"', b'"z"'), "has another subject or id"),
         (CANCELLED, outcome(1, b'"offset":0}', b'"offset":5}'), "is about command 5, which is not deferred"),
         (CANCELLED, outcome(2, b'"CANCELLED"', b'"GAVE_UP"'), "though command 0 was cancelled"),

@@ -38,7 +38,7 @@ def problems_about(
 
 @pytest.mark.parametrize(("status", "reason"), [*DECIDED, ("rejected", "EXPIRED"), ("deferred", "LATER")])
 def test_command_waits_for_its_moment(status: str, reason: str) -> None:
-    expected = f"is {reason or status}, and its command's notbefore was to come"
+    expected = f"is {reason or status}, but its command's notbefore is later"
     assert problems_about(status, reason, "notbefore", notbefore="1970-01-01T00:16:40.001Z") == [expected]
     assert problems_about(status, reason, "notbefore", notbefore="1970-01-01T00:16:40Z") == []
     assert problems_about(status, reason, "notbefore") == []
@@ -54,12 +54,12 @@ def test_undecided_command_may_wait(status: str, reason: str) -> None:
 @pytest.mark.parametrize("attributes", [{}, {"notbefore": "1970-01-01T00:16:40Z"}])
 def test_command_waits_for_nothing_else(attributes: dict[str, str]) -> None:
     problems = problems_about("deferred", "NOT_YET", "notbefore", **attributes)
-    assert problems == ["is NOT_YET, and its command has no notbefore that was to come"]
+    assert problems == ["is NOT_YET, but its command has no later notbefore"]
 
 
 @pytest.mark.parametrize(("status", "reason"), DECIDED)
 def test_expired_command_is_not_decided(status: str, reason: str) -> None:
-    expected = f"is {reason or status}, and its command had expired at 1970-01-01T00:16:39.999000+00:00"
+    expected = f"is {reason or status}, but its command had expired at 1970-01-01T00:16:39.999000+00:00"
     assert problems_about(status, reason, "expired", expirytime="1970-01-01T00:16:39.999Z") == [expected]
     for time in ("1970-01-01T00:16:40Z", "1970-01-01T00:16:40.001Z"):
         assert problems_about(status, reason, "expired", expirytime=time) == []

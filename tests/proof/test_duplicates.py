@@ -12,7 +12,7 @@ from tests.support.foreign_records import changed_record
 def test_duplicate_of_another_command(history: History) -> None:
     original = {"offset": 1, "status": "accepted", "version": 1, "events": 1}
     history.outcomes[6] = changed_record(history.outcomes[6], {"original": original})
-    assert only_violation(history) == "outcomes 8 points to command 1, whose outcome is another's"
+    assert only_violation(history) == "outcomes 8 points to command 1, whose outcome is of another id"
     history.outcomes[6] = changed_record(history.outcomes[6], {"original": original | {"offset": 99}})
     assert only_violation(history) == "outcomes 8 points to command 99, which has no outcome before it"
 

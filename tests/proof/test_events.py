@@ -18,7 +18,7 @@ def test_missing_only_event_is_found(history: History, index: int, offset: int) 
 
 
 @pytest.mark.parametrize(
-    ("index", "text"), [(3, "event 1/6/1, and event 0"), (4, "event 1/6/2, and event 1")]
+    ("index", "text"), [(3, "event 1/6/1, but event 0"), (4, "event 1/6/2, but event 1")]
 )
 def test_missing_earlier_event_is_found(history: History, index: int, text: str) -> None:
     next_offset = history.events[index + 1].offset
@@ -105,7 +105,7 @@ def test_repeated_version_is_found(history: History) -> None:
     history.events[6] = changed_record(history.events[6], aggregateversion=1)
     history.outcomes[8] = changed_record(history.outcomes[8], {"version": 1}, **{})
     text = history.violations()
-    assert text[0] == ("events", 8, "goes on from version 0 of 'b', which is at 1: a version is there twice")
+    assert text[0] == ("events", 8, "goes on from version 0 of 'b', which is at 1: a version is repeated")
 
 
 def test_event_without_outcome_is_found(history: History) -> None:

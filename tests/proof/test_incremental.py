@@ -135,7 +135,9 @@ def test_dropped_outcome_restarts_verification(tmp_path: Path) -> None:
     verifier.verify(verify_ranges(history, [20])[0])
     history.decide(window=30 * WINDOW)
     assert verifier.verify(whole_range(history)) == history.verify()
-    assert verifier.restart_reasons == ["command 0 is pointed to, and its outcome was not kept"]
+    assert verifier.restart_reasons == [
+        "command 0 is the original of a duplicate, and its index entry was dropped"
+    ]
 
 
 def test_lost_offset_needs_no_restart(tmp_path: Path) -> None:

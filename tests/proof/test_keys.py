@@ -41,8 +41,8 @@ def encrypt_again(history: EncryptedHistory, index: int, key_number: int) -> Rec
 @pytest.mark.parametrize(
     ("index", "key_number", "text"),
     [
-        (1, 9, f"events 1 names key {key(9).kid}, and an event of the same command key {key(1).kid}"),
-        (4, 1, f"events 5 is encrypted with key {key(1).kid} of 'a', which had ended before"),
+        (1, 9, f"events 1 names key {key(9).kid}, but an event of the same command key {key(1).kid}"),
+        (4, 1, f"events 5 is encrypted with key {key(1).kid} of 'a', which was deleted before"),
     ],
 )
 def test_event_under_another_key_is_found(
@@ -56,14 +56,14 @@ def test_one_key_between_two_ends() -> None:
     history = EncryptedHistory([add(1, "Ann"), add(1, "Ann")])
     history.events[1] = encrypt_again(history, 1, 9)
     texts = violation_texts(history)
-    expected = f"events 1 is encrypted with key {key(9).kid} of 'a', and key {key(1).kid} is in force"
-    assert f"{expected}: no event has ended it" in texts
+    expected = f"events 1 is encrypted with key {key(9).kid} of 'a', but key {key(1).kid} is active"
+    assert f"{expected}: no event has deleted it" in texts
 
 
 def test_erasure_of_another_key_is_found(history: EncryptedHistory) -> None:
     history.events[2] = changed_record(history.events[2], {"key": key(9).kid})
     expected = (
-        f"events 2 ends key {key(9).kid} of 'a', and key {key(1).kid} is in force: no event has ended it"
+        f"events 2 deletes key {key(9).kid} of 'a', but key {key(1).kid} is active: no event has deleted it"
     )
     assert expected in violation_texts(history)
 
@@ -74,7 +74,7 @@ def test_key_ends_once(history: EncryptedHistory) -> None:
     history_with_two_erasures.events[3] = changed_record(
         history_with_two_erasures.events[3], {"key": key(1).kid}
     )
-    assert f"events 4 ends key {key(1).kid} of 'a', which had ended before" in violation_texts(
+    assert f"events 4 deletes key {key(1).kid} of 'a', which was deleted before" in violation_texts(
         history_with_two_erasures
     )
 
@@ -95,7 +95,7 @@ def test_erasure_of_invalid_key_is_found(history: EncryptedHistory, kid: str) ->
 @pytest.mark.covers("verifiable")
 def test_lost_key_is_a_violation(history: EncryptedHistory) -> None:
     del history.keys["b"]
-    problem = f"names key {key(2).kid} of 'b', and the keys topic has no key: the key is lost, and it was not erased"
+    problem = f"names key {key(2).kid} of 'b', but the keys topic has no key: the key is lost, and it was not erased"
     assert (
         only_violation(history, personal=PersonalScope()) == f"events 4 {problem}; no command can restore it"
     )
@@ -104,7 +104,7 @@ def test_lost_key_is_a_violation(history: EncryptedHistory) -> None:
 def test_other_key_is_a_loss(history: EncryptedHistory) -> None:
     history.keys["b"] = KEYRING.wrap(KEYS_TOPIC, "b", key(9))
     assert (
-        f"events 4 names key {key(2).kid} of 'b', and the keys topic has key {key(9).kid}"
+        f"events 4 names key {key(2).kid} of 'b', but the keys topic has key {key(9).kid}"
         in only_violation(history)
     )
 
@@ -112,7 +112,7 @@ def test_other_key_is_a_loss(history: EncryptedHistory) -> None:
 @pytest.mark.covers("verifiable")
 def test_restored_key_is_found(history: EncryptedHistory) -> None:
     history.keys["a"] = KEYRING.wrap(KEYS_TOPIC, "a", key(1))
-    expected = f"events 5 is behind the end of key {key(1).kid} of 'a', which is in the keys topic again"
+    expected = f"events 5 is after the deletion of key {key(1).kid} of 'a', which is in the keys topic again"
     assert only_violation(history, personal=PersonalScope()) == expected
 
 
@@ -151,7 +151,7 @@ def test_malformed_encrypted_value_is_found(history: EncryptedHistory, text: obj
 
 def test_key_ends_only_by_an_erasure(history: EncryptedHistory) -> None:
     history.outcomes[1] = changed_record(history.outcomes[1], type="tally.Drop.accepted")
-    expected = "outcomes 1 is tally.Drop.accepted, and its command has the end of a key"
+    expected = "outcomes 1 is tally.Drop.accepted, but its command has the deletion of a key"
     assert expected in violation_texts(history)
 
 
@@ -161,7 +161,7 @@ def test_unchanged_erase_has_no_key() -> None:
     history.outcomes[1] = changed_record(
         history.outcomes[1], {"status": "unchanged", "version": 1, "events": 0}, type="cqrs.Erase.unchanged"
     )
-    assert f"outcomes 1 is unchanged, and key {key(1).kid} of 'a' is in force" in violation_texts(history)
+    assert f"outcomes 1 is unchanged, but key {key(1).kid} of 'a' is active" in violation_texts(history)
 
 
 def test_erase_may_spare_a_later_key() -> None:
@@ -176,11 +176,11 @@ def test_erase_may_spare_a_later_key() -> None:
 def test_erase_deletes_the_key_it_names() -> None:
     history = EncryptedHistory([add(1, "Ann"), erase(key=key(1))])
     history.commands[1] = changed_record(history.commands[1], {"key": key(2).kid})
-    expected = f"outcomes 1 is accepted, and its command names key {key(2).kid}, not key {key(1).kid}"
+    expected = f"outcomes 1 is accepted, but its command names key {key(2).kid}, not key {key(1).kid}"
     assert expected in violation_texts(history)
 
 
 def test_sender_may_not_encrypt() -> None:
     history = EncryptedHistory([add(1, "Ann")])
     history.commands[0] = changed_record(history.commands[0], {"who": {"$sealed": "x"}})
-    assert only_violation(history) == "outcomes 0 is accepted, and its sender has encrypted its command"
+    assert only_violation(history) == "outcomes 0 is accepted, but its sender has encrypted its command"

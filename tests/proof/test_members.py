@@ -170,14 +170,14 @@ def test_any_changed_history_is_found(data: st.DataObject) -> None:
 def test_split_beyond_the_log_is_found(kind: str) -> None:
     history = copy(REPARTITIONED)
     history.change_split(**{kind: 2**40})
-    problem = "is where the split from 1 to 2 partitions is, and the log ends at"
+    problem = "is where the split from 1 to 2 partitions is, but the log ends at"
     assert any(f"{kind} 0@{2**40} {problem}" in violation for violation in history.violations())
 
 
 def test_history_without_splits_is_found() -> None:
     history = copy(REPARTITIONED)
     history.lineage = PartitionLineage((1, 2, 4))
-    assert "outcomes 1@0 is of a partition that has not begun" in "; ".join(history.violations())
+    assert "outcomes 1@0 is of a pending partition" in "; ".join(history.violations())
 
 
 @given(st.data())

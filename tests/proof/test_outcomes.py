@@ -42,7 +42,7 @@ def test_repeated_outcome_is_found(history: History) -> None:
 def test_outcome_above_committed_offset(history: History) -> None:
     history.committed = 10
     assert ("outcomes", 10) in violation_positions(history)
-    assert "only those below 10 are decided" in history.violations()[-1].problem
+    assert "only the commands before 10 are decided" in history.violations()[-1].problem
 
 
 def test_outcome_without_command_is_found(history: History) -> None:
@@ -143,12 +143,12 @@ def test_outcome_with_wrong_member(history: History, members: dict[str, Any], da
         (3, {"retryable": True}, "says retryable True of BUSINESS_RULE"),
         (4, {"expected": None}, "is VERSION_CONFLICT without an expected version"),
         (7, {"reason": "KEY_MISSING"}, "is KEY_MISSING, its command INVALID_ENVELOPE"),
-        (7, {"version": 3}, "is INVALID_ENVELOPE, and says version 3"),
+        (7, {"version": 3}, "is INVALID_ENVELOPE, but says version 3"),
         (0, {"expected": "07"}, "is accepted with the expected version '07', which is invalid"),
         (
             0,
             {"status": "failed", "reason": "INVALID_EXPECTED_VERSION"},
-            "is INVALID_EXPECTED_VERSION, and 'none' is a valid expected version",
+            "is INVALID_EXPECTED_VERSION, but 'none' is a valid expected version",
         ),
     ],
 )

@@ -36,15 +36,15 @@ def test_parent_decides_for_its_target(history: RepartitionedHistory) -> None:
     violations = history.violations()
     assert any(violation.endswith("is of '1', whose partition is 1") for violation in violations)
     assert any(
-        violation.endswith("is accepted, and '1' has moved to partition 1") for violation in violations
+        violation.endswith("is accepted, but '1' has moved to partition 1") for violation in violations
     )
 
 
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        ({"movedto": 3}, "is MOVED, and '1' has moved to partition 1"),
-        ({"status": "failed", "reason": "WRONG_PARTITION"}, "is WRONG_PARTITION, and '1' has moved to"),
+        ({"movedto": 3}, "is MOVED, but '1' has moved to partition 1"),
+        ({"status": "failed", "reason": "WRONG_PARTITION"}, "is WRONG_PARTITION, but '1' has moved to"),
         ({"due": "2001-01-01T00:00:00Z"}, "is MOVED, and due at '2001-01-01T00:00:00Z' instead of"),
         ({"attempt": 1}, "is deferred with a time when it is due, with an attempt"),
         ({"reason": "LATER", "attempt": 1}, "is LATER with a partition to which its key has moved"),
@@ -59,14 +59,14 @@ def test_altered_forward_is_found(
 
 def test_key_in_its_partition_is_not_forwarded(history: RepartitionedHistory) -> None:
     history.edit(0, 5, {"status": "deferred", "reason": "MOVED", "movedto": 1, "version": 0, "events": 0})
-    assert "outcomes 0@5 is MOVED, and the partition of '0' is 0" in history.violations()
+    assert "outcomes 0@5 is MOVED, but the partition of '0' is 0" in history.violations()
 
 
 def test_partition_without_key_forwards_nothing(history: RepartitionedHistory) -> None:
     """The partition never had the key."""
     history.decide(2, plan_command(1, "3"), forward_target_of=lambda key: 3)
     assert any(
-        violation.endswith("is MOVED, and the partition of '3' is 3")
+        violation.endswith("is MOVED, but the partition of '3' is 3")
         for violation in history.violations()
         if "2@" in violation
     )
@@ -78,7 +78,7 @@ def test_split_names_the_ends_of_logs(history: RepartitionedHistory, log: str, s
     before = getattr(history.lineage.splits[0], log)
     history.change_split(**{log: before + shift})
     assert any(
-        violation.startswith(log) and "and the split at command 5 is at" in violation
+        violation.startswith(log) and "but the split at command 5 is at" in violation
         for violation in history.violations()
     )
 
@@ -95,7 +95,7 @@ def test_command_may_be_too_large_to_forward(history: RepartitionedHistory) -> N
     assert history.violations() == []
     history.edit(0, -1, {"message": "it belongs to partition 1"})
     assert any(
-        "is WRONG_PARTITION, and '1' has moved to partition 1" in violation
+        "is WRONG_PARTITION, but '1' has moved to partition 1" in violation
         for violation in history.violations()
     )
 
@@ -104,7 +104,7 @@ def test_targets_are_activated_before_deciding(history: RepartitionedHistory) ->
     lineage = history.lineage
     history.lineage = PartitionLineage(lineage.counts, lineage.splits, lineage.activated - {1})
     assert (
-        "outcomes 1@0 is of a partition that has not begun: its lineage has no record of that"
+        "outcomes 1@0 is of a pending partition: the partition history has no record of its activation"
         in history.violations()
     )
 
@@ -112,7 +112,7 @@ def test_targets_are_activated_before_deciding(history: RepartitionedHistory) ->
 def test_versions_continue_at_the_target(history: RepartitionedHistory) -> None:
     history.decide(3, plan_command(1, "3"), state_of=lambda key: None)
     assert any(
-        "goes on from version 0 of '3', which is at 5: a version is there twice" in violation
+        "goes on from version 0 of '3', which is at 5: a version is repeated" in violation
         for violation in history.violations()
     )
 
@@ -128,7 +128,7 @@ def test_ids_are_known_at_the_target(history: RepartitionedHistory) -> None:
     ("original", "problem"),
     [
         ({"offset": 0, "partition": 0}, "points to command 0/0, which has no outcome before it"),
-        ({"offset": 2, "partition": 0}, "points to command 0/2, whose outcome is another's"),
+        ({"offset": 2, "partition": 0}, "points to command 0/2, whose outcome is of another id"),
         ({"offset": 1, "partition": 7}, "points to command 7/1, which has no outcome before it"),
     ],
 )
@@ -160,7 +160,7 @@ def test_lost_command_is_named(history: RepartitionedHistory) -> None:
     ((offset, problem),) = missing_in_target(history, commands[1:], parent_commands)
     assert (offset, problem) == (
         6,
-        "is MOVED, and partition 1 has no command 'c6.0' that was forwarded from 0/6",
+        "is MOVED, but partition 1 has no command 'c6.0' that was forwarded from 0/6",
     )
     assert (
         missing_in_target(
@@ -190,7 +190,7 @@ def test_altered_copy_is_named(
     assert missing_in_target(history, commands, parent_commands) == []
     commands[0] = msgspec.structs.replace(commands[0], value=value.replace(old, new))
     assert history.verify(1).received_from[0] != history.verify(0).forwarded_to[1]
-    problem = "is MOVED, and command 1/0, which was forwarded from 0/6, has other content"
+    problem = "is MOVED, but command 1/0, which was forwarded from 0/6, has other content"
     assert missing_in_target(history, commands, parent_commands) == (
         [] if is_deleted and old == b'"/test"' else [(6, problem)]
     )
@@ -200,7 +200,7 @@ def test_deferred_commands_move_to_targets(history: RepartitionedHistory) -> Non
     """Deferred commands move through two splits. A target's own topic has the open deferrals of its parent."""
     assert [len(history.logs["deferred"][partition]) for partition in range(4)] == [2, 1, 1, 1]
     history.logs["deferred"][3].clear()
-    assert history.violations() == ["deferred 3@0 is where command 0/3 should wait, which is deferred"]
+    assert history.violations() == ["deferred 3@0 lacks the deferred command 0/3"]
 
 
 def test_altered_imported_deferral_is_found(history: RepartitionedHistory) -> None:
@@ -214,13 +214,15 @@ def test_moved_keys_leave_the_parent(history: RepartitionedHistory) -> None:
     """After the split, no record of a moved key may follow in the parent, not even the end of a deferral."""
     history.change_split(deferred=0)
     assert (
-        "deferred 0@0 is of '3', which was given away at 0, by the split at command 5" in history.violations()
+        "deferred 0@0 is of '3', which moved to a child at 0, by the split at command 5"
+        in history.violations()
     )
     history.change_split(deferred=2)
     log = history.logs["deferred"][0]
     log.append(msgspec.structs.replace(log[0], offset=2, value=None))
     assert (
-        "deferred 0@2 is of '3', which was given away at 2, by the split at command 5" in history.violations()
+        "deferred 0@2 is of '3', which moved to a child at 2, by the split at command 5"
+        in history.violations()
     )
 
 
@@ -228,7 +230,7 @@ def test_later_deferrals_are_not_inherited(history: RepartitionedHistory) -> Non
     history.decide(0, plan_command(1, "4", notbefore=FAR_FUTURE))
     assert history.violations() == []
     history.change_split(deferred=3)
-    assert history.violations() == ["deferred 0@2 is of command 11, and the split at command 5 is at 3"]
+    assert history.violations() == ["deferred 0@2 is of command 11, but the split at command 5 is at 3"]
 
 
 @pytest.mark.parametrize("shift", [-1, 1])
@@ -239,7 +241,7 @@ def test_split_has_the_clock_of_its_outcomes(history: RepartitionedHistory, shif
         for violation in history.violations()
         if violation.startswith("outcomes 0@5 is where the split at command 5")
     ]
-    assert violation.endswith(": the latest decision below it is of 1970-01-01T00:16:40.005Z")
+    assert violation.endswith(": the latest decision before it is of 1970-01-01T00:16:40.005Z")
 
 
 @pytest.mark.parametrize(("clock", "count"), [(2, 1), (3, 0), (4, 0)])

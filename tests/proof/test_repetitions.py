@@ -76,8 +76,8 @@ def test_correct_repetitions_have_no_problem(outcomes: tuple[OutcomeTrace, ...])
     assert problems_of(*outcomes) == []
 
 
-OTHER_COMMAND = "points to command 0, whose outcome is another's"
-OTHER_DECISION = "points to command 0, whose status, version or number of events is another"
+OTHER_COMMAND = "points to command 0, whose outcome is of another id"
+OTHER_DECISION = "points to command 0, whose status, version or number of events differs"
 TOO_OLD = "points to command 0 1001 ms before, though an id is remembered for 1000 ms"
 
 
@@ -110,7 +110,7 @@ TOO_OLD = "points to command 0 1001 ms before, though an id is remembered for 10
         ),
         (
             (FIRST, DUPLICATE, outcome_entry("duplicate", original=(1, "duplicate", 1, 0))),
-            "points to command 1, whose outcome is another's",
+            "points to command 1, whose outcome is of another id",
         ),
     ],
 )

@@ -35,7 +35,7 @@ def test_unread_commands_are_clean(unread_commands: History) -> None:
 def test_name_of_unread_command_is_found(unread_commands: History, index: int, member: str) -> None:
     unread_commands.outcomes[index] = changed_record(unread_commands.outcomes[index], None, **{member: "a"})
     reason = ("INVALID_ENVELOPE", "KEY_MISSING", "TOO_LARGE")[index]
-    assert f" is {reason}, and names {member} of a command that was not read" in only_violation(
+    assert f" is {reason}, but names {member} of a command that was not read" in only_violation(
         unread_commands
     )
 
@@ -51,10 +51,10 @@ def test_type_of_unread_command_is_found(unread_commands: History) -> None:
 @pytest.mark.parametrize(
     ("index", "data", "problem"),
     [
-        (0, {"expected": "1"}, "is INVALID_ENVELOPE, and says that version 1 was expected"),
-        (2, {"expected": "1"}, "is TOO_LARGE, and says that version 1 was expected"),
-        (3, {"expected": "1"}, "is KEY_MISMATCH, and says that version 1 was expected"),
-        (1, {"fingerprint": 1}, "is KEY_MISSING, and has the fingerprint of a command that was read"),
+        (0, {"expected": "1"}, "is INVALID_ENVELOPE, but says that version 1 was expected"),
+        (2, {"expected": "1"}, "is TOO_LARGE, but says that version 1 was expected"),
+        (3, {"expected": "1"}, "is KEY_MISMATCH, but says that version 1 was expected"),
+        (1, {"fingerprint": 1}, "is KEY_MISSING, but has the fingerprint of a command that was read"),
         (3, {"fingerprint": None}, "has no fingerprint"),
     ],
 )
@@ -72,14 +72,14 @@ def test_member_of_unread_command_is_found(
 def test_missing_name_is_found_without_command(history: History) -> None:
     history.outcomes[0] = changed_record(history.outcomes[0], causationid=None, correlationid=None)
     del history.commands[0], history.events[:2]
-    text = "outcomes 0 is accepted, and does not name the causationid and correlationid of its command"
+    text = "outcomes 0 is accepted, but does not name the causationid and correlationid of its command"
     assert text in violation_texts(history)
 
 
 def test_all_names_are_found_missing(history: History) -> None:
     names = dict.fromkeys(("subject", "causationid", "correlationid"))
     history.outcomes[3] = changed_record(history.outcomes[3], **names)
-    missing = "and does not name the subject and causationid and correlationid of its command"
+    missing = "but does not name the subject and causationid and correlationid of its command"
     assert f"outcomes 4 is BUSINESS_RULE, {missing}" in violation_texts(history)
 
 

@@ -41,9 +41,11 @@ def test_kept_entries_are_found(index: TraceIndex) -> None:
 
 def test_verified_commands_cannot_change(index: TraceIndex) -> None:
     bounded = BoundedIndex(index, 5)
-    with pytest.raises(CheckpointUnusableError, match=r"^command 4 has a record that comes after its proof$"):
+    with pytest.raises(
+        CheckpointUnusableError, match=r"^command 4 has a record that was written after its verification$"
+    ):
         bounded.add_entry(4, b"")
-    with pytest.raises(CheckpointUnusableError, match=r"^command 4 is where the commands began again$"):
+    with pytest.raises(CheckpointUnusableError, match=r"^command 4 is the first of a recreated topic$"):
         bounded.delete_from(4)
     assert list(index.entries()) == [(4, b"4"), (5, b"5"), (7, b"7")]
 
@@ -53,12 +55,13 @@ def test_missing_entry_may_be_dropped(index: TraceIndex) -> None:
     bounded = BoundedIndex(index, 5)
     for command in (0, 3):
         with pytest.raises(
-            CheckpointUnusableError, match=rf"^command {command} is pointed to, and its outcome was not"
+            CheckpointUnusableError,
+            match=rf"^command {command} is the original of a duplicate, and its index entry was",
         ):
             bounded.find_entry(command)
     bounded.first_known = 3
     assert bounded.find_entry(2) is None
-    with pytest.raises(CheckpointUnusableError, match=r"^command 3 is pointed to"):
+    with pytest.raises(CheckpointUnusableError, match=r"^command 3 is the original of a duplicate"):
         bounded.find_entry(3)
 
 
@@ -126,7 +129,7 @@ def test_late_record_restarts_verification(history: History, tmp_path: Path, kin
     append_record(log, log[0])
     assert verifier.verify(whole_range(history)) == history.verify()
     assert verifier.restart_reasons == [
-        f"command {9 if kind == 'dead-letters' else 0} has a record that comes after its proof"
+        f"command {9 if kind == 'dead-letters' else 0} has a record that was written after its verification"
     ]
 
 

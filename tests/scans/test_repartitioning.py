@@ -54,7 +54,9 @@ def test_events_that_move_are_estimated(harness: TopicHarness) -> None:
     sizes = [harness.stable_end("events", number) for number in range(2)]
     estimate = estimate_work(harness, PartitionLineage((2, 4)))
     assert [partition.events for partition in estimate.moving] == [round(size / 2) for size in sizes]
-    assert estimate.read == 2 * sum(sizes) and estimate.seconds == pytest.approx(estimate.read / 160_000)
+    assert estimate.events_to_read == 2 * sum(sizes) and estimate.seconds == pytest.approx(
+        estimate.events_to_read / 160_000
+    )
 
 
 def test_only_pending_splits_count(harness: TopicHarness) -> None:

@@ -9,7 +9,7 @@ from cqrs_cli.keyspace.added_partitions import add_partitions, create_lineage_to
 from cqrs_cli.keyspace.lineage import PartitionLineage
 from cqrs_cli.keyspace.lineage_log import read_lineage, request_repartitioning
 from cqrs_cli.keyspace.records import Grow
-from cqrs_cli.scans.replay.fold import NOTHING, Total
+from cqrs_cli.scans.replay.fold import EMPTY_TOTAL, Total
 from cqrs_cli.scans.replay.task import ReplayPlan, total_part
 from tests.support.commands import CommandRecord
 from tests.support.harness import TopicHarness
@@ -70,7 +70,7 @@ def event_history(harness: TopicHarness, subject: str) -> list[tuple[int, str]]:
 
 def replay_total(plan: ReplayPlan) -> Total:
     """Run the tasks of a replay in sequence, and return their total."""
-    total = NOTHING
+    total = EMPTY_TOTAL
     for task in plan.tasks:
         result = total_part(plan, task)
         assert result.error is None, result.error

@@ -21,7 +21,9 @@ def test_differences_are_shown() -> None:
 
 
 def test_unsubscribed_events_are_refused() -> None:
-    with pytest.raises(TypeError, match=r"Shipped\(\) is not heard by this process: react takes Placed"):
+    with pytest.raises(
+        TypeError, match=r"Shipped\(\) is not an event of the subscription: react takes Placed"
+    ):
         process(cqrs.Process(react)).when(Shipped())
 
 

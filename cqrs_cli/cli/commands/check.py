@@ -38,12 +38,12 @@ def check(
     --log reads every stored event, too, and names the events that the code cannot read.
     """
     from cqrs_cli.cli.render.check import check_result, highest_level
-    from cqrs_cli.doctor.contracts import compare, remove_contract, write_contract
+    from cqrs_cli.doctor.contracts import compare_with_code, remove_contract, write_contract
 
     properties = spark.apply(cli)
     aggregates_by_name = cli.selected_aggregates(aggregates)
     root = cli.settings.root
-    comparisons = compare(root, aggregates_by_name, every=not aggregates)
+    comparisons = compare_with_code(root, aggregates_by_name, find_removed=not aggregates)
     if write:
         for aggregate in aggregates_by_name.values():
             write_contract(root, aggregate)

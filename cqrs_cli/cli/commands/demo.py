@@ -121,7 +121,7 @@ def _run_demo(cli: Cli) -> "DemoResults":
             lambda: pool.submit(fill_read_model, cli.settings, connection, order.order),
         )
         with cli.show_spinner("folding all events again"):
-            live, replayed = bank.live(), bank.replay(context)
+            live, replayed = bank.shard_tally(), bank.replay(context)
         show(comparison_text(live, replayed))
         with cli.show_spinner("filling a table from the events"):
             read_model = read_model_future.result()

@@ -17,7 +17,7 @@ from cqrs_cli.formatting import counted
 if TYPE_CHECKING:
     from cqrs_cli.following.processes.load import LoadedProcess
     from cqrs_cli.jobs.verify.driver import VerifySummary
-    from cqrs_cli.scans.verify.plan import ProofPlan
+    from cqrs_cli.scans.verify.plan import VerificationPlan
     from cqrs_cli.telemetry.task_reports import JobProgress
 
 
@@ -175,7 +175,7 @@ def _verify_erased(cli: Cli, names: list[str], options: VerifyOptions) -> list[C
     return errors
 
 
-def _plan(cli: Cli, aggregate: str, options: VerifyOptions) -> "ProofPlan":
+def _plan(cli: Cli, aggregate: str, options: VerifyOptions) -> "VerificationPlan":
     """Plan the verification of the records that are committed now, with the aggregate's code if the project has it."""
     from cqrs_cli.jobs.verify.driver import plan_verify
 

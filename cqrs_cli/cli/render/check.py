@@ -11,7 +11,7 @@ from cqrs_cli.kafka.position_notation import format_position
 if TYPE_CHECKING:
     from cqrs_cli.core.aggregate.compatibility import Change
     from cqrs_cli.doctor.contracts import ContractComparison, Level
-    from cqrs_cli.scans.check import Unreadable
+    from cqrs_cli.scans.check import UnreadableType
 
 _COLOURS = {"green": "green", "amber": "yellow", "red": "red", "": ""}
 
@@ -20,7 +20,7 @@ class LogRead(NamedTuple):
     """The number of events in an aggregate's log, and the events that the code cannot read."""
 
     events: int
-    unreadable: "list[Unreadable]"
+    unreadable: "list[UnreadableType]"
 
 
 class _Line(NamedTuple):

@@ -70,7 +70,7 @@ def demo_document(results: "DemoResults") -> dict[str, Any]:
         ],
         "decided": results.decided.summary(),
         "accounts": [row_document(account, ACCOUNTS) for account in results.accounts.items()],
-        "live": results.live._asdict(),
-        "replay": results.replayed._asdict(),
-        "equal": results.live == results.replayed,
+        "live": results.shard_tally._asdict(),
+        "replay": results.replay_tally._asdict(),
+        "equal": results.shard_tally == results.replay_tally,
     }

@@ -30,15 +30,15 @@ def _document(aggregate: str, report: "ErasureReport") -> dict[str, Any]:
         "waiting": [
             {
                 "topic": expiring.topic,
-                "what": expiring.what,
+                "what": expiring.description,
                 "records": expiring.records,
                 "until": None if expiring.until is None or expiring.until < 0 else rfc3339(expiring.until),
             }
-            for expiring in topics.waiting
+            for expiring in topics.expiring
         ],
         "cached_keys": dict(report.caches),
         "looked_for": report.patterns.count,
-        "not_looked_for": report.patterns.too_short + topics.shared,
+        "not_looked_for": report.patterns.too_short + topics.shared_texts,
         "looked_in": report.locations,
         "seconds": round(report.seconds, 3),
     }
@@ -51,14 +51,14 @@ def _lines(aggregate: str, report: "ErasureReport") -> list[str]:
     )
     erased_count = counted(len(topics.erased), "erased aggregate")
     lines.append(f"{aggregate}: verified {erased_count} in {report.seconds:.1f} s")
-    lines += map(_expiry_text, topics.waiting)
+    lines += map(_expiry_text, topics.expiring)
     for folder, keys in report.caches.items():
         lines.append(
             f"the key cache {folder} has {counted(keys, 'erased key')}, until an owner of the partition starts on this"
             " machine, or the folder is removed"
         )
     if report.locations:
-        skipped = report.patterns.too_short + topics.shared
+        skipped = report.patterns.too_short + topics.shared_texts
         exception = (
             f", except {skipped} that are too short or that other aggregates have, too" if skipped else ""
         )
@@ -71,7 +71,7 @@ def _lines(aggregate: str, report: "ErasureReport") -> list[str]:
 
 def _expiry_text(expiring: "ExpiringRecords") -> str:
     """Return when the broker deletes records of erased aggregates."""
-    records = f"{counted(expiring.records, 'record')} of {expiring.topic} {expiring.what}"
+    records = f"{counted(expiring.records, 'record')} of {expiring.topic} {expiring.description}"
     if expiring.until is None:
         return f"{records}: until the topic is compacted"
     return f"{records}: " + ("for ever" if expiring.until < 0 else f"until {rfc3339(expiring.until)}")

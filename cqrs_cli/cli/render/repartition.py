@@ -32,7 +32,7 @@ def repartition_preview(
     document = {
         **_document(aggregate, planned, dry_run=True),
         "partitions": [moving_keys._asdict() for moving_keys in work.moving],
-        "rebuild": {"events": work.read, "seconds": round(work.seconds, 1)},
+        "rebuild": {"events": work.events_to_read, "seconds": round(work.seconds, 1)},
     }
     if not work.moving:
         return Result(document, f"{_counts_text(aggregate, planned)}: nothing is left to do")
@@ -40,7 +40,9 @@ def repartition_preview(
     def text() -> "RenderableType":
         from rich.console import Group
 
-        work_text = f"{counted(work.read, 'event')} to read, about {rough_time(work.seconds)} on two cores"
+        work_text = (
+            f"{counted(work.events_to_read, 'event')} to read, about {rough_time(work.seconds)} on two cores"
+        )
         return Group(
             f"dry run: {_counts_text(aggregate, planned)}",
             table(work.moving, MOVING_COLUMNS),

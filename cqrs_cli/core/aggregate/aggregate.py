@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 
 from cqrs_cli.core.aggregate import schema
 from cqrs_cli.core.aggregate.annotations import types_of
-from cqrs_cli.core.aggregate.code_digest import reach_digest
+from cqrs_cli.core.aggregate.code_digest import reachable_code_digest
 from cqrs_cli.core.aggregate.decider import Command, Decider, Event, State
 from cqrs_cli.core.aggregate.erased import ERASED, Erased, with_erasure
 from cqrs_cli.core.aggregate.errors import InvalidAggregate, describe_error, without_message
@@ -71,10 +71,10 @@ class Aggregate:
                 "evolve accepts cqrs.Erased, but no field is personal: remove it, or annotate a field",
                 decider.evolve,
             )
-        commands = {f"{name}.{c.__name__}": c for c in types.commands}
-        events = {f"{name}.{e.__name__}": e for e in types.events if e is not Erased}
+        commands = {f"{name}.{command.__name__}": command for command in types.commands}
+        events = {f"{name}.{event.__name__}": event for event in types.events if event is not Erased}
         reserved: dict[str, type[Event]] = {ERASED: Erased} if personal else {}
-        upcasters = upcasters_of(decider, {e.__name__: e for e in events.values()})
+        upcasters = upcasters_of(decider, {event.__name__: event for event in events.values()})
         aggregate = cls(
             name=name,
             decider=decider,
@@ -82,10 +82,12 @@ class Aggregate:
             events=events,
             state=types.state,
             upcasters={f"{name}.{event}": upcaster for event, upcaster in upcasters.items()},
-            decode_command={t: command_decoder(c) for t, c in commands.items()},
-            decode_event={t: _decoder(e, personal) for t, e in (events | reserved).items()},
+            decode_command={wire_type: command_decoder(command) for wire_type, command in commands.items()},
+            decode_event={
+                wire_type: _decoder(event, personal) for wire_type, event in (events | reserved).items()
+            },
             decode_state=_decoder(types.state, personal),
-            event_types={e: t for t, e in events.items()},
+            event_types={event: wire_type for wire_type, event in events.items()},
             may_be_inexact=schema.may_be_inexact([*types.events, types.state]),
             may_nest=schema.may_nest([*types.commands, *types.events, types.state]),
             package=decider.decide.__module__.rpartition(".")[0] or decider.decide.__module__,
@@ -104,25 +106,27 @@ class Aggregate:
         """
 
         def read_back(event: Event) -> Event:
-            kind = self.event_types.get(type(event))
-            if kind is None:
-                known = ", ".join(cls.__name__ for cls in self.event_types)
-                raise TypeError(f"not a current event: evolve accepts {known}")
-            return current_decoders[kind](self.encode_checked(event))
+            wire_type = self.event_types.get(type(event))
+            if wire_type is None:
+                known_names = ", ".join(cls.__name__ for cls in self.event_types)
+                raise TypeError(f"not a current event: evolve accepts {known_names}")
+            return current_decoders[wire_type](self.encode_checked(event))
 
-        for kind, upcaster in self.upcasters.items():
-            name = kind.removeprefix(f"{self.name}.")
+        for wire_type, upcaster in self.upcasters.items():
+            name = wire_type.removeprefix(f"{self.name}.")
             decode = upcasting_decoder(
                 name, upcaster, self.describe_error, read_back, not self.has_personal_fields
             )
             if self.has_personal_fields:
-                decode = redacting_decoder(decode, self.events.get(kind))
-            self.decode_event[kind] = decode
+                decode = redacting_decoder(decode, self.events.get(wire_type))
+            self.decode_event[wire_type] = decode
 
     def type_of(self, event: Event) -> str:
         """Return the type of an event on the wire."""
-        kind = type(event)
-        return ERASED if kind is Erased else self.event_types.get(kind, f"{self.name}.{kind.__name__}")
+        event_class = type(event)
+        if event_class is Erased:
+            return ERASED
+        return self.event_types.get(event_class, f"{self.name}.{event_class.__name__}")
 
     def describe_error(self, error: BaseException, package: str | None = None) -> str:
         """Return line and message of an exception of the aggregate's code: `wallet.py:12: KeyError: 'EUR'`.
@@ -160,7 +164,7 @@ class Aggregate:
         functions = [decider.evolve, *decider.upcasters.values()]
         names = [getattr(function, "__name__", "") for function in functions]
         messages = schema.class_names([*self.events.values(), self.state])
-        code = reach_digest(decider.evolve.__module__, [*names, self.state.__name__], messages)
+        code = reachable_code_digest(decider.evolve.__module__, [*names, self.state.__name__], messages)
         initial = encode_json(schema.changed_fields(decider.initial))
         return hashlib.sha256(code.encode() + initial).hexdigest()[:16]
 
@@ -205,8 +209,8 @@ class Aggregate:
         """
         if not self.has_personal_fields:
             return self.step
-        plain = {kind: msgspec.json.Decoder(cls).decode for kind, cls in self.events.items()}
-        upcast = {kind: self.decode_event[kind] for kind in self.upcasters}
+        plain = {wire_type: msgspec.json.Decoder(cls).decode for wire_type, cls in self.events.items()}
+        upcast = {wire_type: self.decode_event[wire_type] for wire_type in self.upcasters}
         return self._make_step(self.decider.evolve, plain | upcast)
 
     @cached_property
@@ -217,7 +221,7 @@ class Aggregate:
         """
         if not self.has_personal_fields:
             return frozenset()
-        upcast = {cls for kind, cls in self.events.items() if kind in self.upcasters}
+        upcast = {cls for wire_type, cls in self.events.items() if wire_type in self.upcasters}
         lenient = {cls for cls in self.commands.values() if not cls.__struct_config__.forbid_unknown_fields}
         messages = (*self.commands.values(), *self.events.values())
         return frozenset(filter(schema.may_hold_objects, messages)) | upcast | lenient
@@ -228,8 +232,8 @@ class Aggregate:
         cls, encode = self.state, self.quick_encode
         decode_state = msgspec.json.Decoder(cls).decode  # the state is not encrypted here
 
-        def step(state: State, kind: str, data: Raw | bytes) -> State:
-            next_state = evolve(state, decoders[kind](data))
+        def step(state: State, wire_type: str, data: Raw | bytes) -> State:
+            next_state = evolve(state, decoders[wire_type](data))
             if type(next_state) is not cls:
                 raise TypeError(f"evolve returned {type(next_state).__name__}, not {cls.__name__}")
             return decode_state(encode(next_state))

@@ -61,8 +61,7 @@ def _require_evolve_accepts(decide: Callable[..., Any], events: list[type[Event]
         if issubclass(event_class, Event) and event_class is not Event and event_class not in events:
             raise InvalidAggregate(
                 f"{_name(decide)} returns {event_class.__name__}, which evolve does not accept: add it to the "
-                "annotation of"
-                " evolve's event, and handle it there",
+                "annotation of evolve's event, and handle it there",
                 decide,
             )
 
@@ -180,12 +179,12 @@ def _require_plain(cls: type[Any]) -> None:
 
 def _unannotated(cls: type[Any]) -> list[str]:
     """Return the names in a class's body that look like fields but have no annotation, such as `cents = 0`."""
-    known = {*cls.__annotations__, *cls.__struct_fields__}
+    field_names = {*cls.__annotations__, *cls.__struct_fields__}
     return [
         name
         for name, value in vars(cls).items()
         if not name.startswith("_")
-        and name not in known
+        and name not in field_names
         and not callable(value)
         and not hasattr(value, "__get__")
     ]

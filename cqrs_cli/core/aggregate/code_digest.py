@@ -30,7 +30,7 @@ def code_digest(module: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def reach_digest(module: str, names: Iterable[str], messages: Collection[str] = ()) -> str:
+def reachable_code_digest(module: str, names: Iterable[str], messages: Collection[str] = ()) -> str:
     """Return 16 hex digits that change with the given functions and classes of a module, and the code that they use.
 
     The digest covers all top-level statements that they reach by name, and the modules of the package that these
@@ -68,8 +68,12 @@ def _defined_names(node: ast.stmt) -> list[str]:
         case ast.Import(names=names) | ast.ImportFrom(names=names):
             return [(alias.asname or alias.name).partition(".")[0] for alias in names]
         case _:
-            stored = (n for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
-            return [name.id for name in stored]
+            stored_names = (
+                name_node
+                for name_node in ast.walk(node)
+                if isinstance(name_node, ast.Name) and isinstance(name_node.ctx, ast.Store)
+            )
+            return [name.id for name in stored_names]
 
 
 def _source(name: str) -> str | None:
@@ -93,8 +97,8 @@ def _siblings(tree: ast.Module, module: str) -> Iterator[str]:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            base = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
-            names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
+            imported_module = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
+            names = [imported_module, *(f"{imported_module}.{alias.name}" for alias in node.names)]
         yield from (name for name in names if name.startswith(f"{package}.") and name in sys.modules)
 
 

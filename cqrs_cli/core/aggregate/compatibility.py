@@ -1,6 +1,6 @@
 """Compares the committed contract of an aggregate with its current code, for `cqrs check`: changes and advice.
 
-Events on the log and commands of clients were made by the committed contract, and are read by the current code.
+Events in the log and commands of clients have the form of the committed contract. The current code must read them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -52,33 +52,37 @@ def contract_of(aggregate: Aggregate) -> dict[str, Any]:
         "revision": aggregate.decider.revision,
         "fold": aggregate.fold_digest,
     }
-    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(schema))
-    return plain
+    plain_schema: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(schema))
+    return plain_schema
 
 
-def compare_contracts(before: Contract, now: Contract) -> list[Change]:
+def compare_contracts(before: Contract, current: Contract) -> list[Change]:
     """Return all changes between two contracts of an aggregate, breaking changes first."""
-    changes = [*_commands(before, now), *_events(before, now), *_folding(before, now)]
+    changes = [
+        *_command_changes(before, current),
+        *_event_changes(before, current),
+        *_folding_changes(before, current),
+    ]
     return sorted(changes, key=lambda change: change.level, reverse=True)
 
 
-def _commands(before: Contract, now: Contract) -> Iterator[Change]:
-    for name in before["commands"].keys() - now["commands"].keys():
+def _command_changes(before: Contract, current: Contract) -> Iterator[Change]:
+    for name in before["commands"].keys() - current["commands"].keys():
         yield Change(
             "red",
             f"command {_class_name(name)} is gone",
             "clients that send it get UNKNOWN_TYPE: keep it until no client sends it",
         )
-    yield from _new("command", before["commands"], now["commands"])
-    for name in before["commands"].keys() & now["commands"].keys():
-        for difference in Comparison(before, now).differences(
-            before["commands"][name], now["commands"][name]
+    yield from _additions("command", before["commands"], current["commands"])
+    for name in before["commands"].keys() & current["commands"].keys():
+        for difference in Comparison(before, current).differences(
+            before["commands"][name], current["commands"][name]
         ):
-            yield _change(f"command {_class_name(name)}", difference, _COMMAND_REMEDIES)
+            yield _change_of(f"command {_class_name(name)}", difference, _COMMAND_REMEDIES)
 
 
-def _events(before: Contract, now: Contract) -> Iterator[Change]:
-    readable = now["events"].keys() | set(now["retired"])
+def _event_changes(before: Contract, current: Contract) -> Iterator[Change]:
+    readable = current["events"].keys() | set(current["retired"])
     for name in (before["events"].keys() | set(before["retired"])) - readable:
         reader = "event" if name in before["events"] else "upcaster of event"
         yield Change(
@@ -86,30 +90,32 @@ def _events(before: Contract, now: Contract) -> Iterator[Change]:
             f"{reader} {_class_name(name)} is gone",
             f"keep it, or convert old events: Decider(…, upcasters={{{_class_name(name)!r}: …}})",
         )
-    for name in sorted(set(now["retired"]) - set(before["retired"])):
+    for name in sorted(set(current["retired"]) - set(before["retired"])):
         yield Change("amber", f"event {_class_name(name)} is read by an upcaster")
-    yield from _new("event", before["events"], now["events"])
-    for name in before["events"].keys() & now["events"].keys():
-        for difference in Comparison(before, now).differences(before["events"][name], now["events"][name]):
-            change = _change(f"event {_class_name(name)}", difference, _EVENT_REMEDIES)
-            if name in now["retired"]:
+    yield from _additions("event", before["events"], current["events"])
+    for name in before["events"].keys() & current["events"].keys():
+        for difference in Comparison(before, current).differences(
+            before["events"][name], current["events"][name]
+        ):
+            change = _change_of(f"event {_class_name(name)}", difference, _EVENT_REMEDIES)
+            if name in current["retired"]:
                 change = Change("amber", change.description, "the upcaster must accept the old data, too")
             yield change
 
 
-def _folding(before: Contract, now: Contract) -> Iterator[Change]:
-    if before["revision"] != now["revision"]:
-        yield Change("amber", f"the revision is {now['revision']}, it was {before['revision']}")
-    elif before["fold"] != now["fold"]:
+def _folding_changes(before: Contract, current: Contract) -> Iterator[Change]:
+    if before["revision"] != current["revision"]:
+        yield Change("amber", f"the revision is {current['revision']}, it was {before['revision']}")
+    elif before["fold"] != current["fold"]:
         yield Change(
             "amber",
             "the code of evolve changed but not the revision",
-            f"if its meaning changed, raise the revision: Decider(…, revision={now['revision'] + 1})",
+            f"if its meaning changed, raise the revision: Decider(…, revision={current['revision'] + 1})",
         )
-    state_differences = list(Comparison(before, now).differences(before["state"], now["state"]))
+    state_differences = list(Comparison(before, current).differences(before["state"], current["state"]))
     for difference in state_differences:
         if difference.kind == "unmarked":
-            yield _change(
+            yield _change_of(
                 "the state",
                 difference,
                 {difference.kind: "shards would store it unencrypted: keep the annotation"},
@@ -118,12 +124,12 @@ def _folding(before: Contract, now: Contract) -> Iterator[Change]:
         yield Change("amber", "the state changed", "shards are rebuilt from the events")
 
 
-def _new(noun: str, before: Contract, now: Contract) -> Iterator[Change]:
-    for name in now.keys() - before.keys():
+def _additions(noun: str, before: Contract, current: Contract) -> Iterator[Change]:
+    for name in current.keys() - before.keys():
         yield Change("amber", f"{noun} {_class_name(name)} is new")
 
 
-def _change(message: str, difference: Difference, remedies: Mapping[str, str]) -> Change:
+def _change_of(message: str, difference: Difference, remedies: Mapping[str, str]) -> Change:
     location = f"{message}, field {difference.path}" if difference.path else message
     if difference.kind in remedies:
         return Change("red", f"{location}: {difference.description}", remedies[difference.kind])

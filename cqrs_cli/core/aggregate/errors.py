@@ -62,10 +62,10 @@ def class_name(cls: type) -> str:
     Code may create a class with a value as its name. If the class is not in its module under its name, return the name
     of its first base class that is.
     """
-    for known in cls.__mro__:  # ends with `object`, which is known
-        if getattr(sys.modules.get(known.__module__), known.__name__, None) is known:
+    for base_class in cls.__mro__:  # ends with `object`, which is known
+        if getattr(sys.modules.get(base_class.__module__), base_class.__name__, None) is base_class:
             break
-    return known.__name__
+    return base_class.__name__
 
 
 def describe_error(error: BaseException, package: str = "", with_message: bool = True) -> str:
@@ -85,9 +85,11 @@ def without_message(error: BaseException) -> BaseException:
     """Return a copy of an exception for tracebacks: same name and line, without message, notes, cause and context. The
     copy of a process error is a process error.
     """
-    kind = type(error)
+    error_class = type(error)
     base = next((base_error for base_error in PROCESS_ERRORS if isinstance(error, base_error)), Exception)
-    bare_class: type[BaseException] = type(class_name(kind), (base,), {"__module__": kind.__module__})
+    bare_class: type[BaseException] = type(
+        class_name(error_class), (base,), {"__module__": error_class.__module__}
+    )
     copy = bare_class().with_traceback(error.__traceback__)
     copy.__suppress_context__ = True  # a traceback would print `error` as its context
     return copy
@@ -119,8 +121,8 @@ def _message_of(error: BaseException) -> str:
     name = type(error).__name__
     try:
         message = error.msg if isinstance(error, SyntaxError) else str(error)
-    except BaseException as again:
-        if is_interrupt(again):
+    except BaseException as formatting_error:
+        if is_interrupt(formatting_error):
             raise
         return name
     for pattern, replacement in _REPLACEMENTS:

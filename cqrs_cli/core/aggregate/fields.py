@@ -37,37 +37,37 @@ def fields_of(cls: type) -> tuple[FieldShape, ...]:
     return _fields(tree_of(cls), ())
 
 
-def _fields(kind: TypeNode, outer_classes: tuple[type, ...]) -> tuple[FieldShape, ...]:
+def _fields(type_node: TypeNode, outer_classes: tuple[type, ...]) -> tuple[FieldShape, ...]:
     """Return the fields of a type. A type that contains itself is not expanded again."""
-    outer_classes = (*outer_classes, kind.wire.cls)
-    return tuple(_field(field, field_type, outer_classes) for field, field_type in kind.fields)
+    outer_classes = (*outer_classes, type_node.wire.cls)
+    return tuple(_field(field, field_type, outer_classes) for field, field_type in type_node.fields)
 
 
-def _field(field: msgspec_types.Field, kind: TypeNode, outer_classes: tuple[type, ...]) -> FieldShape:
+def _field(field: msgspec_types.Field, type_node: TypeNode, outer_classes: tuple[type, ...]) -> FieldShape:
     nested_objects = (
-        (path, node) for path, node in _objects_in(kind, "") if node.wire.cls not in outer_classes
+        (path, node) for path, node in _objects_in(type_node, "") if node.wire.cls not in outer_classes
     )
     path, nested = next(nested_objects, ("", None))
     return FieldShape(
         field.encode_name,
-        spell_type(kind.annotation),
+        spell_type(type_node.annotation),
         None if field.required else _default(field),
-        " ".join(meta.description for meta in _metas(kind.annotation) if meta.description),
+        " ".join(meta.description for meta in _metas(type_node.annotation) if meta.description),
         path,
         _fields(nested, outer_classes) if nested else (),
-        kind.is_personal,
+        type_node.is_personal,
     )
 
 
-def _objects_in(kind: TypeNode, path: str) -> Iterator[tuple[str, TypeNode]]:
+def _objects_in(type_node: TypeNode, path: str) -> Iterator[tuple[str, TypeNode]]:
     """Yield the objects that a field may hold, each with its path: `[]` in a list, `[KEY]` in a dict."""
-    if kind.form == "object":
-        yield path, kind
-    elif kind.form == "dict":
-        yield from _objects_in(kind.parts[1], f"{path}[KEY]")
+    if type_node.form == "object":
+        yield path, type_node
+    elif type_node.form == "dict":
+        yield from _objects_in(type_node.parts[1], f"{path}[KEY]")
     else:
-        for part in kind.parts:
-            yield from _objects_in(part, path if kind.form == "union" else f"{path}[]")
+        for part in type_node.parts:
+            yield from _objects_in(part, path if type_node.form == "union" else f"{path}[]")
 
 
 def _default(field: msgspec_types.Field) -> str:

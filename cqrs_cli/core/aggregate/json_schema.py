@@ -128,7 +128,7 @@ def _add_time_formats(node: TypeNode, schema: Any, definitions: dict[str, Any], 
         for member, wire in zip(node.parts, node.wire.types, strict=True):
             if isinstance(wire, msgspec_types.Metadata):
                 continue  # with a description, msgspec's schema is unchanged: committed contracts contain it
-            for alternative in filter(partial(_is_of, member), alternatives(schema)):
+            for alternative in filter(partial(_is_schema_of, member), alternatives(schema)):
                 _add_time_formats(member, alternative, definitions, seen)
     else:
         for part, part_schema in _parts(node, schema):
@@ -142,7 +142,7 @@ def alternatives(schema: Mapping[str, Any]) -> list[Any]:
     return [alternative for member in schema["anyOf"] for alternative in alternatives(member)]
 
 
-def _is_of(member: TypeNode, alternative: dict[str, Any]) -> bool:
+def _is_schema_of(member: TypeNode, alternative: dict[str, Any]) -> bool:
     """True if `alternative` is the schema of `member` of a union, which has at most one time, one list and one dict."""
     form, reference = alternative.get("type"), alternative.get("$ref", "")
     if isinstance(member.wire, msgspec_types.DateTimeType):

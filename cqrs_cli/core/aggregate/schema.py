@@ -83,8 +83,7 @@ def require_explicit_defaults(cls: type[msgspec.Struct]) -> None:
                 if field.default is not msgspec.NODEFAULT:
                     raise InvalidAggregate(
                         f"{part.cls.__name__}.{field.name} has a default, which the JSON of {cls.__name__} omits "
-                        "unless it"
-                        " is passed: write `@dataclass(frozen=True, slots=True)`",
+                        "unless it is passed: write `@dataclass(frozen=True, slots=True)`",
                         part.cls,
                     )
 

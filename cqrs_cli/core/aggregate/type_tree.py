@@ -81,8 +81,10 @@ class TypeNode:
                 wires = (wire.key_type, wire.value_type)
             case "union":
                 wires = wire.types
-        written = typing.get_args(self.unwrapped) or [Any] * len(wires)
-        return tuple(map(TypeNode, (argument for argument in written if argument is not UnsetType), wires))
+        argument_annotations = typing.get_args(self.unwrapped) or [Any] * len(wires)
+        return tuple(
+            map(TypeNode, (argument for argument in argument_annotations if argument is not UnsetType), wires)
+        )
 
     @cached_property
     def fields(self) -> tuple[tuple[msgspec_types.Field, "TypeNode"], ...]:
@@ -102,7 +104,7 @@ class TypeNode:
     def child_nodes(self) -> Iterator["TypeNode"]:
         """Yield the types of which this type directly consists."""
         yield from self.parts
-        yield from (kind for _, kind in self.fields)
+        yield from (field_type for _, field_type in self.fields)
 
     def all_nodes(self) -> Iterator["TypeNode"]:
         """Yield this type and every type within it, each once."""

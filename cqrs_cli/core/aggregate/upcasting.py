@@ -80,12 +80,12 @@ def upcasting_decoder(
     """
 
     def decode(data: bytes) -> Event:
-        old = msgspec.json.decode(data)
-        if not isinstance(old, dict):
+        old_data = msgspec.json.decode(data)
+        if not isinstance(old_data, dict):
             excerpt = f": {bytes(data)[:60]!r}" if shows_values else ""
             raise UpcastError(f"the data of {name} are not a JSON object{excerpt}")
         try:
-            event = upcaster(old)
+            event = upcaster(old_data)
         except PROCESS_ERRORS:
             raise
         except BaseException as error:  # the aggregate's code may raise any exception

@@ -69,12 +69,12 @@ def _reject_unknown_fields(node: TypeNode, value: Any, path: str) -> None:
     """Raise `ValidationError` for a field that is not in the class of its object."""
     node = _union_member(node, value)
     if node.form == "object" and isinstance(value, dict):
-        known = {field.encode_name: field_type for field, field_type in node.fields}
+        known_fields = {field.encode_name: field_type for field, field_type in node.fields}
         for name, item in value.items():
-            if name in known:
-                _reject_unknown_fields(known[name], item, f"{path}.{name}")
+            if name in known_fields:
+                _reject_unknown_fields(known_fields[name], item, f"{path}.{name}")
             elif name != getattr(node.wire, "tag_field", None):
-                field_names = ", ".join(known) or "no fields"
+                field_names = ", ".join(known_fields) or "no fields"
                 raise msgspec.ValidationError(
                     f"Object contains unknown field `{name}` - at `{path}`, which has {field_names}"
                 )
@@ -84,7 +84,7 @@ def _reject_unknown_fields(node: TypeNode, value: Any, path: str) -> None:
     elif isinstance(value, list):
         if node.form in ("list", "set"):
             items = node.parts * len(value)
-        else:  # an array-like object field_names its tag before its fields
+        else:  # an array-like object has its tag before its fields
             items, value = tuple(node.child_nodes()), value[_tag(node) is not None :]
         for item_type, item in zip(items, value, strict=False):
             _reject_unknown_fields(item_type, item, f"{path}[...]")
@@ -110,8 +110,8 @@ def _union_member(node: TypeNode, value: Any) -> TypeNode:
     return members[0]
 
 
-def _tag(kind: TypeNode) -> Any:
-    return getattr(kind.wire, "tag", None)
+def _tag(node: TypeNode) -> Any:
+    return getattr(node.wire, "tag", None)
 
 
 def _to_builtins(value: object) -> Any:

@@ -14,7 +14,7 @@ class _Forwarded(Struct):
     forwardedfrom: str = ""
 
 
-_forwarded = msgspec.json.Decoder(_Forwarded).decode
+_decode_forwarded = msgspec.json.Decoder(_Forwarded).decode
 
 
 def structured_document(record: Record, envelope: CommandEnvelope) -> bytes:
@@ -42,7 +42,7 @@ def forwarded_document(record: Record, envelope: CommandEnvelope, forwardedfrom:
 def read_forwardedfrom(value: bytes | None) -> tuple[int, int] | None:
     """Return partition and offset of a command's `forwardedfrom`; None if it is missing or malformed."""
     try:
-        forwardedfrom = _forwarded(value or b"").forwardedfrom
+        forwardedfrom = _decode_forwarded(value or b"").forwardedfrom
         partition, _, offset = forwardedfrom.partition("/")
         return int(partition), int(offset)
     except (ValueError, RecursionError):

@@ -134,13 +134,13 @@ def command_or_none(record: Record | None) -> CommandEnvelope | None:
 
 def _is_binary(headers: Headers) -> bool:
     """True if the attributes are in the headers; raises `CheckFailed` unless the record is one CloudEvent in JSON."""
-    last = dict(headers)
-    media_type = _media_type(last.get("content-type"))
+    last_headers = dict(headers)
+    media_type = _media_type(last_headers.get("content-type"))
     if media_type == STRUCTURED:
         return False
     if media_type.startswith("application/cloudevents"):
         _invalid(f"content type {media_type} is not {STRUCTURED}")
-    if last.get("ce_specversion") is None:
+    if last_headers.get("ce_specversion") is None:
         _invalid("neither a CloudEvents content type nor a ce_specversion header: send a CloudEvent")
     if media_type and not _is_json(media_type):
         _invalid(f"the data must be JSON, not {media_type}")

@@ -62,16 +62,16 @@ class EventFields(Struct, gc=False):
 EventWriter = Callable[[tuple[int, int, bytes, int, int, int, bytes]], bytes]
 
 
-def event_writer(source: str, partition: int, kind: str) -> EventWriter:
+def event_writer(source: str, partition: int, wire_type: str) -> EventWriter:
     """Return the writer of the events of a type, which writes the members in the order of docs/messages.md.
 
     The writer is a template, created once per batch and type. It takes half the time of encoding a value; its arguments
     are JSON already.
     """
     begin = b'{"specversion":"1.0","id":"%d/' % partition
-    of_type = b'","source":%b,"type":%b,' % (encode_json(source), encode_json(kind))
-    numbers = b',"aggregateversion":%d,"eventindex":%d,"eventcount":%d,"data":%b}'
-    return (begin + b"%d/%d" + of_type.replace(b"%", b"%%") + b"%b" + numbers).__mod__
+    source_and_type = b'","source":%b,"type":%b,' % (encode_json(source), encode_json(wire_type))
+    counters_and_data = b',"aggregateversion":%d,"eventindex":%d,"eventcount":%d,"data":%b}'
+    return (begin + b"%d/%d" + source_and_type.replace(b"%", b"%%") + b"%b" + counters_and_data).__mod__
 
 
 _decoder = msgspec.json.Decoder(EventEnvelope)

@@ -13,9 +13,9 @@ from cqrs_cli.core.messages.json import read_members, write_members
 Fingerprint: TypeAlias = Callable[[str, Raw | bytes, str | None], int]
 
 
-def fingerprint(kind: str, data: Raw | bytes, expected: str | None) -> int:
+def fingerprint(wire_type: str, data: Raw | bytes, expected: str | None) -> int:
     """Return the CRC-32 of type, NUL, the data's bytes as received, NUL, and the expected version (empty for None)."""
-    checksum = crc32(b"\0", crc32(data, _type_checksum(kind)))
+    checksum = crc32(b"\0", crc32(data, _type_checksum(wire_type)))
     return crc32(expected.encode(), checksum) if expected else checksum
 
 
@@ -26,24 +26,24 @@ def fingerprint_without(members_by_type: Mapping[str, frozenset[str]]) -> Finger
     that are not an object, such as the SHA-256 of a payload, and data of an unlisted type are left out entirely.
     """
 
-    def fingerprint_without_members(kind: str, data: Raw | bytes, expected: str | None) -> int:
-        names = members_by_type.get(kind)
+    def fingerprint_without_members(wire_type: str, data: Raw | bytes, expected: str | None) -> int:
+        names = members_by_type.get(wire_type)
         if names is None:
-            return fingerprint(kind, b"{}", expected)
+            return fingerprint(wire_type, b"{}", expected)
         if not names:
-            return fingerprint(kind, data, expected)
+            return fingerprint(wire_type, data, expected)
         try:
             members = read_members(data)
         except (ValueError, RecursionError):  # msgspec raises subclasses of `ValueError`
             members = {}
         for name in names:
             members.pop(name, None)
-        checksum = crc32(b"\0", crc32(write_members(members), _type_checksum(kind)))
+        checksum = crc32(b"\0", crc32(write_members(members), _type_checksum(wire_type)))
         return crc32(expected.encode(), checksum) if expected else checksum
 
     return fingerprint_without_members
 
 
 @lru_cache(maxsize=1000)  # there are only a few types
-def _type_checksum(kind: str) -> int:
-    return crc32(kind.encode() + b"\0")
+def _type_checksum(wire_type: str) -> int:
+    return crc32(wire_type.encode() + b"\0")

@@ -136,5 +136,5 @@ OutcomeWriter = Callable[[tuple[int, bytes, bytes, bytes]], bytes]
 def outcome_writer(source: str, partition: int) -> OutcomeWriter:
     """Return the writer of outcomes: a template with the members in the order of docs/messages.md."""
     begin = b'{"specversion":"1.0","id":"%d/' % partition
-    of_type = b'","source":%b,"type":' % encode_json(source).replace(b"%", b"%%")
-    return (begin + b"%d" + of_type + b'%b,%b,"data":%b}').__mod__
+    source_and_type = b'","source":%b,"type":' % encode_json(source).replace(b"%", b"%%")
+    return (begin + b"%d" + source_and_type + b'%b,%b,"data":%b}').__mod__

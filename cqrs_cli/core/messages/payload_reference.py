@@ -67,7 +67,7 @@ class _Attributes(Struct, gc=False):
     datasize: int | str | None = None
 
 
-_attributes = msgspec.json.Decoder(_Attributes).decode
+_decode_attributes = msgspec.json.Decoder(_Attributes).decode
 
 
 def find_reference(document: bytes | None) -> PayloadReference | None:
@@ -75,7 +75,7 @@ def find_reference(document: bytes | None) -> PayloadReference | None:
     if document is None or REFERENCE_MARKER not in document:
         return None
     try:
-        attributes = _attributes(document)
+        attributes = _decode_attributes(document)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     return (

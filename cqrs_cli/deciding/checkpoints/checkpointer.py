@@ -37,7 +37,7 @@ class Checkpointer:
         self._due_at = dict.fromkeys(with_checkpoints, 0.0)  # time of the next checkpoint, monotonic
         self._child: subprocess.Popen[bytes] | None = None
         self._started_at = 0.0  # start of the child process, monotonic
-        self._failing: set[DecidingSupervisor] = set()  # whose last checkpoint failed
+        self._failed_supervisors: set[DecidingSupervisor] = set()  # whose last checkpoint failed
         self._copied_supervisors: list[DecidingSupervisor] = []  # whose shards the child process copies
 
     def write_due_checkpoints(self) -> None:
@@ -46,13 +46,13 @@ class Checkpointer:
             self._poll_child(self._timing.checkpoint_deadline)
             return
         now = time.monotonic()
-        due = [
+        due_supervisors = [
             supervisor
             for supervisor, due_at in self._due_at.items()
             if due_at <= now and supervisor.measures.step == "decide"
         ]
-        if due:
-            self._start_child(due, self._interval)
+        if due_supervisors:
+            self._start_child(due_supervisors, self._interval)
 
     def write_last_checkpoints(self, seconds: float, may_continue: Callable[[], bool]) -> None:
         """Write the last checkpoint of each shard whose owner has ended without an error. A running child process ends
@@ -124,7 +124,7 @@ class Checkpointer:
             if line.error:
                 self._report_failure(supervisor, line.error)
             else:
-                self._failing.discard(supervisor)
+                self._failed_supervisors.discard(supervisor)
                 age = time.time() - line.written / 1000
                 self._due_at[supervisor] = now + (
                     self._interval - age if 0 <= age < self._interval else self._interval
@@ -133,8 +133,8 @@ class Checkpointer:
     def _report_failure(self, supervisor: DecidingSupervisor, error: str) -> None:
         """Write every error to the log, but only the first error after a success to the notes."""
         supervisor.report(error, "no checkpoint is written")
-        if supervisor not in self._failing:
-            self._failing.add(supervisor)
+        if supervisor not in self._failed_supervisors:
+            self._failed_supervisors.add(supervisor)
             supervisor.notes.append(
                 f"no checkpoint of {supervisor.log.log_name('commands')} is written: {error}"
             )

@@ -33,7 +33,7 @@ _PROGRESS_INTERVAL = 1.0
 _KILL_TIMEOUT = 2.0
 
 #: The maximal length of a note or an error, in characters.
-_LONGEST_NOTE = 1_000
+_MAX_NOTE_LENGTH = 1_000
 
 
 class Line(msgspec.Struct, omit_defaults=True):
@@ -55,10 +55,10 @@ class Line(msgspec.Struct, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
-    """A request to write a checkpoint of each source, unless its newest checkpoint is younger than `every` seconds."""
+    """A request to write a checkpoint of each source, unless its newest checkpoint is younger than `interval`."""
 
     sources: list[CheckpointSource]
-    every: float
+    interval: float  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +114,9 @@ def _print_line(**members: Any) -> None:
 def _write(request: WriteRequest) -> None:
     for number, source in enumerate(request.sources):
         try:
-            newest = write_checkpoint(source, request.every)
+            newest = write_checkpoint(source, request.interval)
         except CqrsError as error:
-            _print_line(partition=number, error=str(error)[:_LONGEST_NOTE])
+            _print_line(partition=number, error=str(error)[:_MAX_NOTE_LENGTH])
         else:
             _print_line(partition=number, written=0 if newest is None else newest.written)
 
@@ -131,12 +131,12 @@ def _fetch(request: FetchRequest) -> None:
             _print_line(done=done)
 
     def report(text: str) -> None:
-        _print_line(note=text[:_LONGEST_NOTE])
+        _print_line(note=text[:_MAX_NOTE_LENGTH])
 
     try:
         manifest = fetch_checkpoint(request.source, request.rejected, request.folder, report, report_progress)
     except CqrsError as error:
-        _print_line(error=str(error)[:_LONGEST_NOTE])
+        _print_line(error=str(error)[:_MAX_NOTE_LENGTH])
         return
     if manifest is not None:
         _print_line(

@@ -12,8 +12,8 @@ from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import open_readonly
 
 
-def write_checkpoint(source: CheckpointSource, every: float = 0.0) -> Manifest | None:
-    """Write a checkpoint, unless the newest checkpoint is younger than `every` seconds, or no command was decided
+def write_checkpoint(source: CheckpointSource, interval: float = 0.0) -> Manifest | None:
+    """Write a checkpoint, unless the newest checkpoint is younger than `interval` seconds, or no command was decided
     since. Return the newest checkpoint.
 
     Return None if the shard is not on this machine, cannot be trusted, or contains no decision. Raises `CqrsError` if
@@ -22,7 +22,7 @@ def write_checkpoint(source: CheckpointSource, every: float = 0.0) -> Manifest |
     checkpoints = source.checkpoints()
     newest = checkpoints.newest()
     own_newest = newest if newest is not None and newest.identity == source.identity else None
-    if own_newest is not None and time.time() - own_newest.written / 1000 < every:
+    if own_newest is not None and time.time() - own_newest.written / 1000 < interval:
         return own_newest
     store = open_readonly(source.shard)
     if store is None:

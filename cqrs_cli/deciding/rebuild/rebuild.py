@@ -166,13 +166,13 @@ def _log_sizes(plan: Plan) -> dict[Partition, int]:
     parent's sum.
     """
     sizes: dict[Partition, int] = {}
-    for name, described in plan.topics.items():
-        topics = described.topics
+    for name, aggregate_topics in plan.topics.items():
+        topics = aggregate_topics.topics
         existing = range(readers.partition_count(plan.connection, topics.commands))
         events, outcomes = (
             readers.bounds(plan.connection, topic, existing) for topic in (topics.events, topics.outcomes)
         )
-        for number in range(described.partitions):
+        for number in range(aggregate_topics.partitions):
             source = number % len(existing)
             sizes[Partition(name, number)] = events[source][1] + outcomes[source][1]
     return sizes

@@ -133,7 +133,7 @@ def _readiness_response(gateway: Gateway) -> Response:
     waiting = {
         name: str(follower.error)
         if follower.error
-        else f"{follower.lag()} offsets left of the events at its start"
+        else f"{follower.lag()} offsets of the events at its start are not folded yet"
         for name, follower in gateway.followers.items()
         if not follower.is_caught_up
     }

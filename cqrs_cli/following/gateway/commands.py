@@ -48,15 +48,15 @@ async def handle_command(
         )
     except UsageError as error:
         raise Problem(400, "invalid command", str(error)) from None
-    pending = PendingOutcome(
+    pending_outcome = PendingOutcome(
         ready_command,
         follower.topics,
         gateway.parse_timeout(_preferred_wait(request.headers), _OUTCOME_TIMEOUT),
     )
-    gateway.sender.submit(pending)
+    gateway.sender.submit(pending_outcome)
     extra_members = {"id": ready_command.id}
     try:
-        outcome = await pending
+        outcome = await pending_outcome
         follower.check_for_partition(outcome.partition)
         return outcome_response(outcome)
     except NoOutcomeError as error:
@@ -100,8 +100,8 @@ def _command_of(aggregate: Aggregate, command: str) -> tuple[str, type[Command],
     wire_type = f"{aggregate.name}.{command}"
     decode = aggregate.decode_command.get(wire_type)
     if decode is None:
-        known = sorted(name.partition(".")[2] for name in aggregate.commands)
-        raise Problem(404, "no such command", f"known commands of {aggregate.name}: {', '.join(known)}")
+        known_names = sorted(name.partition(".")[2] for name in aggregate.commands)
+        raise Problem(404, "no such command", f"known commands of {aggregate.name}: {', '.join(known_names)}")
     return wire_type, aggregate.commands[wire_type], decode
 
 

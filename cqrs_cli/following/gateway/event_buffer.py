@@ -18,8 +18,8 @@ _BUFFER_BYTES = 8 * 1024 * 1024
 _PAGE_BYTES = 256 * 1024
 
 
-class FeedEvent(NamedTuple):
-    """An event for streams; `text` is its CloudEvent in JSON."""
+class StreamEvent(NamedTuple):
+    """An event as streams send it; `text` is its CloudEvent in JSON."""
 
     partition: int
     offset: int
@@ -37,7 +37,7 @@ class EventBuffer:
         self._buffer_bytes = buffer_bytes
         self._starts = dict(starts)  # all events from this offset on are in memory
         self._ends = dict(starts)
-        self._events: dict[int, deque[FeedEvent]] = {partition: deque() for partition in starts}
+        self._events: dict[int, deque[StreamEvent]] = {partition: deque() for partition in starts}
         self._bytes = dict.fromkeys(starts, 0)
 
     def add_partition(self, partition: int, start: int) -> None:
@@ -52,8 +52,8 @@ class EventBuffer:
         with self._lock:
             return dict(self._ends)
 
-    def append(self, event: FeedEvent) -> None:
-        """Append the next event of its partition, and drop the oldest events beyond the partition's bytes."""
+    def append(self, event: StreamEvent) -> None:
+        """Append the next event of its partition, and drop the oldest events if the partition's buffer is full."""
         partition = event.partition
         with self._lock:
             buffered = self._events[partition]
@@ -65,7 +65,7 @@ class EventBuffer:
                 self._bytes[partition] -= len(oldest.text)
                 self._starts[partition] = oldest.offset + 1
 
-    def events_from(self, partition: int, position: int, limit: int) -> list[FeedEvent] | None:
+    def events_from(self, partition: int, position: int, limit: int) -> list[StreamEvent] | None:
         """Return up to `limit` events from offset `position` on, but at most a page of bytes.
 
         Return None if the events at `position` are no longer in memory.
@@ -76,13 +76,15 @@ class EventBuffer:
             buffered = self._events[partition]
             if position >= self._ends[partition]:
                 return []
-            first = bisect_left(buffered, position, key=lambda event: event.offset)
-            return first_page(buffered[index] for index in range(first, min(len(buffered), first + limit)))
+            first_index = bisect_left(buffered, position, key=lambda event: event.offset)
+            return first_page(
+                buffered[index] for index in range(first_index, min(len(buffered), first_index + limit))
+            )
 
 
-def first_page(events: Iterable[FeedEvent]) -> list[FeedEvent]:
+def first_page(events: Iterable[StreamEvent]) -> list[StreamEvent]:
     """Return the first events, up to a page of bytes but at least one event."""
-    page: list[FeedEvent] = []
+    page: list[StreamEvent] = []
     size = 0
     for event in events:
         size += len(event.text)

@@ -14,7 +14,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UnavailableError
-from cqrs_cli.following.gateway.event_buffer import EventBuffer, FeedEvent
+from cqrs_cli.following.gateway.event_buffer import EventBuffer, StreamEvent
 from cqrs_cli.following.gateway.replica import Replica
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topic_identity import track_topics
@@ -43,7 +43,7 @@ class _Head(msgspec.Struct):
     type: str = ""
 
 
-_head = msgspec.json.Decoder(_Head).decode
+_decode_head = msgspec.json.Decoder(_Head).decode
 
 
 #: Seconds between two checks for new partitions.
@@ -62,24 +62,26 @@ class AggregateFollower:
     def __init__(
         self,
         connection: Connection,
-        topic_info: AggregateTopics,
+        aggregate_topics: AggregateTopics,
         aggregate: Aggregate,
         partitioner: Partitioner,
         folder: Path,
         report: Callable[[str], None],
     ) -> None:
-        """Raises the errors of opening a shard, and `ContradictionError` if events were deleted before their fold."""
+        """Raises the errors of opening a shard, and `ContradictionError` if events were deleted before they were
+        folded.
+        """
         self.connection, self.aggregate, self.partitioner = connection, aggregate, partitioner
-        self.topics = topic_info.topics
-        self._topic_info, self._folder, self._report = topic_info, folder, report
+        self.topics = aggregate_topics.topics
+        self._aggregate_topics, self._folder, self._report = aggregate_topics, folder, report
         self.redacting_codec = redacting_codec(connection, aggregate)
         # Each page of a stream reads the keys again, because each stream has its own position.
         self.decrypting_codec = decrypting_codec(connection, self.topics, aggregate, max_key_age=0)
-        first_count = topic_info.partitions  # remains valid without a partition history
+        first_count = aggregate_topics.partitions  # remains valid without a partition history
         self.key_space = FollowedKeySpace(
             key_space_at_events(connection, self.topics, partitioner, first_count, self.log)
         )
-        names = {topic_info.topics.name(kind): topic_info.ids[kind] for kind in _USED_KINDS}
+        names = {aggregate_topics.topics.name(kind): aggregate_topics.ids[kind] for kind in _USED_KINDS}
         self._topic_identity, self._missing_duration = (
             track_topics(connection, names, self._topic_error),
             ErrorDuration(2 * _MISSING_TIMEOUT),
@@ -92,16 +94,16 @@ class AggregateFollower:
         self.event_buffer = EventBuffer({})
         with ExitStack() as undo:
             undo.callback(self._close_replicas)
-            self._start_ends = self._open_replicas(topic_info.partitions)
+            self._start_ends = self._open_replicas(aggregate_topics.partitions)
             undo.pop_all()
         self.error: CqrsError | None = None
         self.on_arrival: Callable[[], None] = lambda: None
         self._stopping, self._check_requested = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"following {aggregate.name}", daemon=True)
 
-    def open_codec(self, only: str) -> RecordCodec:
-        """Return a codec that decrypts the personal values of the aggregate `only`; close it after use."""
-        return decrypting_codec(self.connection, self.topics, self.aggregate, only)
+    def open_codec(self, aggregate_id: str) -> RecordCodec:
+        """Return a codec that decrypts the personal values of the aggregate `aggregate_id`; close it after use."""
+        return decrypting_codec(self.connection, self.topics, self.aggregate, aggregate_id)
 
     def log(self, partition: int) -> PartitionLog:
         """Return the logs of one partition."""
@@ -126,21 +128,21 @@ class AggregateFollower:
         partitions = range(self.partition_count, min(count, len(key_space.partitions)))
         for partition, bounds in readers.bounds(self.connection, self.topics.events, partitions).items():
             log, parent = self.log(partition), key_space.parent(partition)
-            last = log.last_record("events", *bounds)
-            start_ends[partition] = 0 if last is None else last.offset + 1
-            first = key_space.initial_count(partition)
+            last_event = log.last_record("events", *bounds)
+            start_ends[partition] = 0 if last_event is None else last_event.offset + 1
+            initial_count = key_space.initial_count(partition)
             parent_replica = None if parent is None else self.replicas[parent]
-            args = (
+            replica_arguments = (
                 log,
-                self._topic_info,
+                self._aggregate_topics,
                 self.aggregate,
                 self._folder,
                 bounds,
                 self._report,
-                first,
+                initial_count,
                 parent_replica,
             )
-            self.replicas = {**self.replicas, partition: Replica(*args)}
+            self.replicas = {**self.replicas, partition: Replica(*replica_arguments)}
             self.event_buffer.add_partition(partition, self.replicas[partition].position)
         return start_ends
 
@@ -187,14 +189,16 @@ class AggregateFollower:
 
     def lag(self) -> int:
         """Return the number of offsets between the folded positions and the last events at the start."""
-        return sum(max(0, end - self.replicas[number].position) for number, end in self._start_ends.items())
+        return sum(
+            max(0, end - self.replicas[partition].position) for partition, end in self._start_ends.items()
+        )
 
     def state_of(self, aggregate_id: str) -> StoredState | None:
         """Return the current state of an aggregate; None if it does not exist."""
-        only = partition_for(self.partitioner, aggregate_id.encode(), self.partition_count)
-        for number in self.replicas if only is None else (only,):
-            if (saved := self.replicas[number].state_of(aggregate_id)) is not None:
-                return saved
+        own_partition = partition_for(self.partitioner, aggregate_id.encode(), self.partition_count)
+        for partition in self.replicas if own_partition is None else (own_partition,):
+            if (stored_state := self.replicas[partition].state_of(aggregate_id)) is not None:
+                return stored_state
         return None
 
     def list_aggregates(self, prefix: str, after: str, limit: int) -> list[tuple[str, StoredState]]:
@@ -261,9 +265,9 @@ class AggregateFollower:
             for records in stream:
                 if self._stopping.is_set():
                     return
-                stored = _by_partition(records)
+                log_records = _by_partition(records)
                 for batch in decode_by_partition(self.redacting_codec, self.topics.events, records):
-                    self._fold_batch(batch, stored)
+                    self._fold_batch(batch, log_records)
                 if self._check_requested.is_set() or time.monotonic() - last_check > _PARTITIONS_INTERVAL:
                     self._check_requested.clear()
                     if self._has_new_partitions():
@@ -277,11 +281,12 @@ class AggregateFollower:
         finally:
             stream.close()
 
-    def _fold_batch(self, batch: list[PartitionRecord], stored: Mapping[int, list[Record]]) -> None:
+    def _fold_batch(self, batch: list[PartitionRecord], log_records: Mapping[int, list[Record]]) -> None:
+        """Fold a decoded batch. `log_records`: by partition, the same records as they are in the log."""
         for partition, records in _by_partition(batch).items():
-            self.replicas[partition].fold(records, stored[partition])
+            self.replicas[partition].fold(records, log_records[partition])
             for record in records:
-                self.event_buffer.append(to_feed_event(partition, record))
+                self.event_buffer.append(to_stream_event(partition, record))
         if batch:
             self.on_arrival()
 
@@ -293,8 +298,8 @@ def _by_partition(batch: list[PartitionRecord]) -> dict[int, list[Record]]:
     return batches
 
 
-def to_feed_event(partition: int, record: Record) -> FeedEvent:
+def to_stream_event(partition: int, record: Record) -> StreamEvent:
     """Convert a record of an events topic for the event buffer."""
     value = record.value or b""
-    head = _head(value)
-    return FeedEvent(partition, record.offset, head.subject, head.type, value.decode())
+    head = _decode_head(value)
+    return StreamEvent(partition, record.offset, head.subject, head.type, value.decode())

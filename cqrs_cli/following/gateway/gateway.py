@@ -16,19 +16,19 @@ RETRY_SOON = {"Retry-After": "1"}
 
 
 class Problem(Exception):
-    """An error response as in RFC 9457. `more`: additional members of the problem document."""
+    """An error response as in RFC 9457. `extra_members`: additional members of the problem document."""
 
     def __init__(
         self,
         status: int,
         title: str,
         detail: str = "",
-        more: Mapping[str, object] | None = None,
+        extra_members: Mapping[str, object] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(detail or title)
         self.status, self.title, self.detail = status, title, detail
-        self.more, self.headers = dict(more or {}), dict(headers or {})
+        self.extra_members, self.headers = dict(extra_members or {}), dict(headers or {})
 
 
 class EventNotifier:
@@ -44,11 +44,11 @@ class EventNotifier:
 
     def subscribe(self) -> Callable[[float], Awaitable[bool]]:
         """Return a function that waits for the next `notify` after this call, and returns False after a timeout (s)."""
-        upcoming = self._next
+        next_event = self._next
 
         async def wait(seconds: float) -> bool:
             try:
-                await asyncio.wait_for(upcoming.wait(), seconds)
+                await asyncio.wait_for(next_event.wait(), seconds)
             except TimeoutError:
                 return False
             return True

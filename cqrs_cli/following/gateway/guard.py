@@ -59,11 +59,11 @@ class AuthMiddleware:
 
 
 def _has_token(request: Request, token: str | None) -> bool:
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    scheme, _, sent_token = request.headers.get("authorization", "").partition(" ")
     return (
         token is not None
         and scheme.lower() == "bearer"
-        and hmac.compare_digest(given.strip().encode(), token.encode())
+        and hmac.compare_digest(sent_token.strip().encode(), token.encode())
     )
 
 
@@ -92,8 +92,8 @@ class RequestLimit:
         if scope["type"] != "http" or scope["path"] == "/healthz":
             return await self._app(scope, receive, send)
         if gateway.requests >= gateway.limits.requests:
-            overloaded = Problem(503, "too many concurrent requests", headers=RETRY_SOON)
-            return await problem_response(overloaded)(scope, receive, send)
+            problem = Problem(503, "too many concurrent requests", headers=RETRY_SOON)
+            return await problem_response(problem)(scope, receive, send)
         gateway.requests += 1
         try:
             await self._app(scope, receive, send)

@@ -37,11 +37,13 @@ class GatewayMetrics(Collector):
         """Yield the metrics of the followers."""
         is_following = GaugeMetricFamily(
             "cqrs_gateway_following",
-            "1 if the events are followed, 0 if that has ended.",
+            "1 while the events are followed, 0 after an error.",
             labels=["aggregate"],
         )
         start_lag = GaugeMetricFamily(
-            "cqrs_gateway_start_lag", "Offsets of the start that are not folded yet.", labels=["aggregate"]
+            "cqrs_gateway_start_lag",
+            "Offsets of the events at the start that are not folded yet.",
+            labels=["aggregate"],
         )
         for name, follower in self._followers.items():
             is_following.add_metric([name], float(follower.error is None))

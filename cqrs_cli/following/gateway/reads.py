@@ -22,10 +22,7 @@ from cqrs_cli.following.gateway.topic_reads import CancelCheck, run_read
 
 
 class FoldedDocument(NamedTuple):
-    """The JSON document of an aggregate at a version, folded from the topic.
-
-    `decrypts`: personal fields are decrypted. `kid`: the id of the aggregate's current data key, or "".
-    """
+    """The JSON document of an aggregate at a version, folded from the topic."""
 
     version: int
     body: bytes  # JSON
@@ -129,7 +126,9 @@ async def _past_response(
     folded = await _fold_document(gateway, request, follower, aggregate_id, version or at, events=False)
     if folded.version == 0 or (min_version is not None and folded.version < min_version):
         raise Problem(
-            404, "it did not exist then", f"version {folded.version} is the last version until then"
+            404,
+            "the aggregate did not exist then",
+            f"version {folded.version} is the last version until then",
         )
     return LargeDocument(folded.body, gateway.answers.reservation(), folded.headers())
 

@@ -31,26 +31,26 @@ class Replica:
     def __init__(
         self,
         log: PartitionLog,
-        topic_infos: AggregateTopics,
+        aggregate_topics: AggregateTopics,
         aggregate: Aggregate,
         folder: Path,
         bounds: tuple[int, int],
         report: Callable[[str], None],
-        count: int,
+        initial_count: int,
         parent: "Replica | None" = None,
     ) -> None:
         """`folder` holds the gateway's shards of this aggregate; `bounds` is (start, end) of the events partition.
 
-        `count`: the number of partitions when this partition was added. `parent`: the replica of the partition that had
-        its keys before; it holds all events of these keys up to the split.
+        `initial_count`: the number of partitions when this partition was added. `parent`: the replica of the partition
+        that had its keys before; it holds all events of these keys up to the split.
         """
         self._log, self._aggregate, self._parent = log, aggregate, parent
         self._lock = threading.Lock()  # LMDB's map must not grow during a read
         identity = Identity(
-            cluster_id=topic_infos.cluster_id,
-            topics={"events": topic_infos.ids["events"]},
+            cluster_id=aggregate_topics.cluster_id,
+            topics={"events": aggregate_topics.ids["events"]},
             partition=log.partition,
-            partitions=count,
+            partitions=initial_count,
             schema=aggregate.schema_digest,
             revision=aggregate.decider.revision,
             window_ms=1,  # a replica stores no command ids
@@ -95,8 +95,8 @@ class Replica:
         """The offset of the next event."""
         return self._cache.positions.folded_events
 
-    def fold(self, records: list[Record], stored: Sequence[Record]) -> None:
-        """Fold the next records; `stored` contains the same records as they are in the log.
+    def fold(self, records: list[Record], log_records: Sequence[Record]) -> None:
+        """Fold the next records; `log_records` contains the same records as they are in the log.
 
         Raises `ContradictionError` with the first record that does not fit, and `NotOwnerError` if another process has
         folded into this shard.
@@ -108,7 +108,7 @@ class Replica:
             with self._lock:
                 with self._cache.reading():
                     states, index = fold_records(self._log, self._aggregate, self._cache, records, index)
-                positions = self._cache.positions.after_event(stored, records[index - 1].offset)
+                positions = self._cache.positions.after_event(log_records, records[index - 1].offset)
                 self._cache.fold(positions, states)
 
     def _copy_from_parent(self, parent: "Replica", records: list[Record]) -> None:

@@ -92,7 +92,12 @@ def outcome_response(outcome: CommandOutcome) -> Response:
 
 def problem_response(error: Problem) -> Response:
     """Return a problem as a response."""
-    members = {"title": error.title, "status": error.status, "detail": error.detail or None, **error.more}
+    members = {
+        "title": error.title,
+        "status": error.status,
+        "detail": error.detail or None,
+        **error.extra_members,
+    }
     body = {name: value for name, value in members.items() if value is not None}
     return Response(
         msgspec.json.encode(body), error.status, error.headers or None, "application/problem+json"

@@ -139,14 +139,16 @@ _FILES_PER_PARTITION, _FILES_PER_AGGREGATE, _FILES_OF_GATEWAY = 4, 40, 250
 def limits_for(followers: Collection[AggregateFollower]) -> GatewayLimits:
     """Return the limits, reduced to the available file descriptors; raises the soft descriptor limit if possible."""
     limits = GatewayLimits()
-    used = (
+    used_descriptors = (
         _FILES_OF_GATEWAY
         + _BACKLOG
         + sum(
             _FILES_PER_AGGREGATE + _FILES_PER_PARTITION * follower.partition_count for follower in followers
         )
     )
-    return limits.with_connections(raise_descriptors(used + limits.connections) - used)
+    return limits.with_connections(
+        raise_descriptors(used_descriptors + limits.connections) - used_descriptors
+    )
 
 
 def _is_error(record: logging.LogRecord) -> bool:

@@ -16,8 +16,8 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from cqrs_cli.errors import ContradictionError, CqrsError
-from cqrs_cli.following.gateway.event_buffer import FeedEvent, first_page
-from cqrs_cli.following.gateway.follower import AggregateFollower, to_feed_event
+from cqrs_cli.following.gateway.event_buffer import StreamEvent, first_page
+from cqrs_cli.following.gateway.follower import AggregateFollower, to_stream_event
 from cqrs_cli.following.gateway.gateway import RETRY_SOON, Gateway, Problem
 from cqrs_cli.following.gateway.guard import may_see_personal
 from cqrs_cli.following.gateway.responses import query_parameters
@@ -120,7 +120,7 @@ async def _next_events(
     end: int,
     held_slot: AsyncExitStack,
     decrypts: bool,
-) -> tuple[list[FeedEvent], int]:
+) -> tuple[list[StreamEvent], int]:
     """Return the next events of a partition and the offset after them, from memory or (older events) from the topic.
 
     With `decrypts` the events always come from the topic, because memory holds redacted values. Events read from the
@@ -136,10 +136,10 @@ async def _next_events(
 
 def _read_events(
     follower: AggregateFollower, partition: int, start: int, end: int, decrypts: bool
-) -> list[FeedEvent]:
+) -> list[StreamEvent]:
     codec = follower.decrypting_codec if decrypts else follower.redacting_codec
     batches = replace(follower.log(partition), codec=codec).events(start, end, _PAGE_EVENTS)
-    return first_page(to_feed_event(partition, record) for record in next(batches, []))
+    return first_page(to_stream_event(partition, record) for record in next(batches, []))
 
 
 async def _start_positions(gateway: Gateway, request: Request, follower: AggregateFollower) -> dict[int, int]:
@@ -204,7 +204,7 @@ def _parse_positions(text: str) -> dict[int, int] | None:
     return positions
 
 
-def format_event(event: FeedEvent, positions: Mapping[int, int]) -> str:
+def format_event(event: StreamEvent, positions: Mapping[int, int]) -> str:
     """Format an event as in WHATWG HTML, 9.2: event type, id, and data, which may have several lines."""
     event_id = ",".join(f"{partition}:{position}" for partition, position in sorted(positions.items()))
     data = "".join(f"data: {line}\n" for line in _LINE_END.split(event.text))

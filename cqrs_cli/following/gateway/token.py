@@ -42,13 +42,13 @@ def read_required_token(path: Path | None, host: str) -> str | None:
 
 def read_extra_token(path: Path | None, token: str | None) -> str | None:
     """Return the token for an additional right; raises `ConfigurationError` if it equals the general `token`."""
-    other = None if path is None else read_token(path)
-    if other is not None and other == token:
+    extra_token = None if path is None else read_token(path)
+    if extra_token is not None and extra_token == token:
         raise ConfigurationError(
             f"{path}: it contains the general token, which every request has",
             "write another token into the file",
         )
-    return other
+    return extra_token
 
 
 def read_token(path: Path) -> str:

@@ -68,10 +68,10 @@ def missing_topic_error(plan: ProcessPlan, subscription: Subscription) -> CqrsEr
 def missing_acl_error(plan: ProcessPlan, subscription: Subscription, aggregates: Iterable[str]) -> CqrsError:
     """Return the error with the missing ACLs; `aggregates`: the targets of the process manager's commands."""
     targets = [plan.commands[name].topic for name in aggregates]
-    needs = process_acls(plan.topics(subscription), [subscription.source.topic], targets)
+    required_acls = process_acls(plan.topics(subscription), [subscription.source.topic], targets)
     try:
         with Admin(plan.connection) as admin:
-            missing = admin.missing_acls(needs)
+            missing = admin.missing_acls(required_acls)
     except CqrsError as error:
         return error
     if missing:

@@ -39,7 +39,7 @@ class ReactionTraces(NamedTuple):
     visible_in_group: bool
     hidden_position: bool
     hidden_in_group: bool = False  # the group's offset belongs to the hidden position
-    sent: bool = False  # a command for an event between the two positions is visible
+    has_visible_command: bool = False  # a command for an event between the two positions is visible
     hidden_event: int | None = None  # offset of the event of the first hidden command
 
 
@@ -49,7 +49,7 @@ def must_commit(traces: ReactionTraces) -> bool:
     Each transaction has a position after the events of its commands, and commits the position's offset in the group.
     """
     if traces.hidden_position:
-        return traces.hidden_in_group or traces.sent
+        return traces.hidden_in_group or traces.has_visible_command
     if traces.hidden_event is not None:
         return traces.hidden_event < traces.position
     return traces.position >= 0 and not traces.visible_in_group  # only the offset is pending
@@ -91,10 +91,10 @@ class _InDoubtTransaction:
         self._connection = plan.connection
         self._key = position_key(subscription.source)
         self._positions: _TopicPartition = (self._topics.positions, POSITIONS_PARTITION)
-        self._commands: list[_TopicPartition] = [
-            (commands_topic.topic, number)
+        self._command_partitions: list[_TopicPartition] = [
+            (commands_topic.topic, partition)
             for commands_topic in plan.commands.values()
-            for number in range(commands_topic.partitions)
+            for partition in range(commands_topic.partitions)
         ]
 
     def resolve(self, pending: bool) -> bool | None:
@@ -103,10 +103,12 @@ class _InDoubtTransaction:
         with Admin(self._connection) as admin:
             id = self._topics.transactional_id(source.topic, source.partition)
             writer = admin.fence_writer(id, timeout)
-            existing_topics = admin.describe({topic for topic, _ in (self._positions, *self._commands)})
+            existing_topics = admin.describe(
+                {topic for topic, _ in (self._positions, *self._command_partitions)}
+            )
             open_transactions = admin.open_producers(
                 topic_partition
-                for topic_partition in (self._positions, *self._commands)
+                for topic_partition in (self._positions, *self._command_partitions)
                 if topic_partition[0] in existing_topics
             )
             start_offsets = {
@@ -136,16 +138,22 @@ class _InDoubtTransaction:
 
     def _traces(self, start_offsets: Mapping[_TopicPartition, int]) -> ReactionTraces:
         """Return the traces of the transaction. `start_offsets`: where it begins on each partition where it is open."""
-        group = self._read_group_commit()
+        group_commit = self._read_group_commit()
         visible = read_positions(self._connection, self._topics, "read_committed").get(self._key)
         visible_offset = -1 if visible is None else visible.offset
-        visible_in_group = visible is not None and _is_committed_in_group(group, visible)
+        visible_in_group = visible is not None and _is_committed_in_group(group_commit, visible)
         if self._positions in start_offsets:
             record = self._first_record(self._positions, start_offsets[self._positions])
             hidden = read_position(record.value)
-            sent = self._is_command_visible(visible_offset, hidden.offset, record.timestamp, start_offsets)
+            has_visible_command = self._is_command_visible(
+                visible_offset, hidden.offset, record.timestamp, start_offsets
+            )
             return ReactionTraces(
-                visible_offset, visible_in_group, True, _is_committed_in_group(group, hidden), sent
+                visible_offset,
+                visible_in_group,
+                True,
+                _is_committed_in_group(group_commit, hidden),
+                has_visible_command,
             )
         hidden_event = None
         for topic_partition, start in start_offsets.items():
@@ -169,11 +177,13 @@ class _InDoubtTransaction:
     def _origin(self, record: Record) -> ReactionId | None:
         """Return the id of a command that this process manager has sent; None for any other record."""
         try:
-            sent = msgspec.json.decode(record.value or b"", type=_CommandId)
+            attributes = msgspec.json.decode(record.value or b"", type=_CommandId)
         except (ValueError, RecursionError):
             return None
         process, topic = self._topics.process, self._source.topic
-        reaction_id = read_reaction_id(sent.id) if sent.source == process_source(process) else None
+        reaction_id = (
+            read_reaction_id(attributes.id) if attributes.source == process_source(process) else None
+        )
         return (
             reaction_id
             if reaction_id is not None and (reaction_id.process, reaction_id.topic) == (process, topic)
@@ -205,13 +215,17 @@ class _InDoubtTransaction:
         """Return True if a command for an event from `start` to `end` is visible, not much older than `time` (ms)."""
         event_ids = {id for _, id in self._event_ids(start, end)} if start < end else set()
         since = time - 2 * int(self._plan.timing.transaction_timeout * 1000)
-        for topic, partition in self._commands if event_ids else ():
+        for topic, partition in self._command_partitions if event_ids else ():
             if (topic, partition) in start_offsets:
                 continue
-            first = readers.offset_at(self._connection, topic, partition, since)
-            _, last = readers.bounds(self._connection, topic, [partition])[partition]
+            first_recent = readers.offset_at(self._connection, topic, partition, since)
+            _, end_offset = readers.bounds(self._connection, topic, [partition])[partition]
             for records in readers.read(
-                self._connection, topic, partition, last if first is None else first, last
+                self._connection,
+                topic,
+                partition,
+                end_offset if first_recent is None else first_recent,
+                end_offset,
             ):
                 origins = (self._origin(record) for record in records)
                 if any(origin is not None and origin.event in event_ids for origin in origins):
@@ -219,6 +233,6 @@ class _InDoubtTransaction:
         return False
 
 
-def _is_committed_in_group(group: GroupCommit, position: ProcessPosition) -> bool:
+def _is_committed_in_group(group_commit: GroupCommit, position: ProcessPosition) -> bool:
     """Return True if the group's offset was committed with this position."""
-    return (group.offset, group.metadata) == (position.offset, position.claim.metadata())
+    return (group_commit.offset, group_commit.metadata) == (position.offset, position.claim.metadata())

@@ -65,14 +65,14 @@ def load_process(
 
     Raises `UsageError` for an unknown name, `ConfigurationError` with file and line for unusable code.
     """
-    base = aggregates_root or root
-    aggregate_names = registry.names(aggregates, base)  # also makes the aggregates importable
+    aggregates_folder = aggregates_root or root
+    aggregate_names = registry.names(aggregates, aggregates_folder)  # also makes the aggregates importable
     module = registry.user_module(_PROCESS, name, PROCESSES, root)
     process: Process = module.process
     location = registry.location_of(process.react, module, root)
     try:
         event_types = subscribed_events(process)
-        sources = registry.event_owners(event_types, aggregate_names, aggregates, base, location)
+        sources = registry.event_owners(event_types, aggregate_names, aggregates, aggregates_folder, location)
         check_subscription(event_types, sources.values())
     except TypeError as error:
         raise ConfigurationError(f"{location}: {error}", "correct the process manager's code") from error
@@ -85,10 +85,10 @@ def _named_aggregates(module: ModuleType, aggregate_names: list[str], root: Path
     command_targets = set()
     for name, line in _send_literals(module):
         if name not in aggregate_names:
-            close = difflib.get_close_matches(name, aggregate_names, 1)
+            matches = difflib.get_close_matches(name, aggregate_names, 1)
             raise ConfigurationError(
                 f"{registry.relative_path(module.__file__, root)}:{line}: there is no aggregate {name!r}",
-                f"{f'did you mean {close[0]}? ' if close else ''}known: {', '.join(aggregate_names) or 'none'}",
+                f"{f'did you mean {matches[0]}? ' if matches else ''}known: {', '.join(aggregate_names) or 'none'}",
             )
         command_targets.add(name)
     return command_targets

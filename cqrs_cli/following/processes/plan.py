@@ -133,7 +133,7 @@ class ProcessResult(OwnerExit[Subscription]):
     events: int = 0  # events with a reaction
     commands: int = 0  # commands sent
     started_at: float = 0.0  # seconds since the epoch
-    ended: float = 0.0  # seconds since the epoch
+    ended_at: float = 0.0  # seconds since the epoch
 
     @property
     def subject(self) -> str:
@@ -174,9 +174,8 @@ class ProcessProgress:
             process = progress.setdefault(subscription.process, {"lag": 0, "positions": {}})
             position = self.positions.get(subscription, 0)
             process["lag"] += max(0, end - position)
-            process["positions"].setdefault(subscription.source.topic, {})[
-                str(subscription.source.partition)
-            ] = position
+            topic_positions = process["positions"].setdefault(subscription.source.topic, {})
+            topic_positions[str(subscription.source.partition)] = position
         return progress
 
     def lags(self) -> dict[str, int]:
@@ -191,7 +190,7 @@ class ProcessProgress:
             self,
             events=sum(result.events for result in results),
             commands=sum(result.commands for result in results),
-            seconds=max(result.ended for result in results) - min(result.started_at for result in results),
+            seconds=max(result.ended_at for result in results) - min(result.started_at for result in results),
             cpu=sum(result.cpu_seconds for result in results),
         )
 
@@ -216,7 +215,5 @@ class ProcessProgress:
 
     @property
     def lag(self) -> int:
-        """Number of unread records below the ends."""
-        return sum(
-            max(0, end - self.positions.get(subscription, 0)) for subscription, end in self.ends.items()
-        )
+        """Number of unread records before the ends."""
+        return sum(self.lags().values())

@@ -102,20 +102,22 @@ def start_position(
             # Skipped events belonged to the old topic.
             return StartPosition(accepted_loss, accepted=accepted_loss)
         start = None if position.start is None else min(position.start, accepted_loss)
-        skipped, before = position.skipped, position.skipped_before
-        return StartPosition(accepted_loss, None, skipped, accepted_loss, before, start)
+        skipped, skipped_before = position.skipped, position.skipped_before
+        return StartPosition(accepted_loss, None, skipped, accepted_loss, skipped_before, start)
     if position is None:
         offset = state.start if beginning else state.stable
         return StartPosition(offset, start=offset)
     if skip is not None and skip == position.stopped == position.offset:
         return StartPosition(skip + 1, None, skip, position.accepted, position.all_skipped, position.start)
-    kept = position.skipped, position.accepted, position.skipped_before
-    return StartPosition(position.offset, position.stopped, *kept, position.start)
+    unchanged = position.skipped, position.accepted, position.skipped_before
+    return StartPosition(position.offset, position.stopped, *unchanged, position.start)
 
 
-def _matches_count(claimed: int, state: SourceState) -> bool:
+def _matches_count(claimed_count: int, state: SourceState) -> bool:
     """Return True if the number of partitions equals the claim's number, or is the result of a repartitioning since."""
-    return claimed == state.partitions or (state.is_repartitioned and state.partitions % claimed == 0)
+    return claimed_count == state.partitions or (
+        state.is_repartitioned and state.partitions % claimed_count == 0
+    )
 
 
 def _was_applied(position: ProcessPosition, state: SourceState, accepted_loss: int) -> bool:
@@ -128,7 +130,7 @@ def position_error(state: SourceState) -> CqrsError | None:
     position, group = state.position, state.group
     if position is None:
         if group is None:
-            return None  # a new process
+            return None  # a new process manager
         problem = f"the group's offset is {group}, but no position is recorded: the positions topic is lost"
         return _contradiction(state, problem, group)
     if position.claim.topic_id != state.topic_id:

@@ -21,7 +21,7 @@ class PositionCheck:
 
     def decode(self, records: Iterable[Record]) -> dict[bytes, ProcessPosition]:
         """Return the last position of each events partition in these records, without unreadable records."""
-        found = dict[bytes, ProcessPosition]()
+        positions = dict[bytes, ProcessPosition]()
         for record in records:
             key = record.key or b""
             try:
@@ -34,8 +34,8 @@ class PositionCheck:
                 problems += compare_positions(self._last[key], position)
             for problem in problems:
                 self._report(f"{self._topic}@{record.offset}: it {problem}")
-            found[key] = self._last[key] = position
-        return found
+            positions[key] = self._last[key] = position
+        return positions
 
 
 def find_position_problems(key: bytes, value: bytes | None, position: ProcessPosition) -> Iterator[str]:
@@ -44,7 +44,7 @@ def find_position_problems(key: bytes, value: bytes | None, position: ProcessPos
     if not topic or not number.isdecimal() or str(int(number)) != number:
         yield f"has the key {key!r:.100}, which is not of an events partition"
     elif not int(number) < position.claim.partitions:
-        yield f"is of partition {number}, and its claim of {position.claim.partitions} partitions"
+        yield f"is of partition {number}, but its claim has {position.claim.partitions} partitions"
     if position.encode() != value:
         yield "has another form than a process manager writes"
     optional = (position.stopped, position.accepted, position.start)
@@ -53,11 +53,11 @@ def find_position_problems(key: bytes, value: bytes | None, position: ProcessPos
     if impossible := [number for number in numbers if not 0 <= number < _LIMIT]:
         yield f"has the number {impossible[0]}"
     if position.stopped not in (None, position.offset):
-        yield f"is {position.offset}, and the process manager stopped at event {position.stopped}"
+        yield f"is {position.offset}, but the process manager stopped at event {position.stopped}"
     if position.start is not None and position.start > position.offset:
-        yield f"is {position.offset}, and the process manager started at {position.start}"
+        yield f"is {position.offset}, but the process manager started at {position.start}"
     if position.accepted is None and any(event >= position.offset for event in position.all_skipped):
-        yield f"is {position.offset}, and an operator has skipped the event {max(position.all_skipped)}"
+        yield f"is {position.offset}, but an operator has skipped the event {max(position.all_skipped)}"
 
 
 def compare_positions(before: ProcessPosition, after: ProcessPosition) -> Iterator[str]:
@@ -68,7 +68,7 @@ def compare_positions(before: ProcessPosition, after: ProcessPosition) -> Iterat
     if before.accepted != after.accepted or before.claim.topic_id != after.claim.topic_id:
         return
     if after.offset < before.offset:
-        yield f"goes back from {before.offset} to {after.offset}, and no loss was accepted"
+        yield f"goes back from {before.offset} to {after.offset}, but no loss was accepted"
     if after.start != before.start:
         yield f"says that the process manager started at {after.start}, an earlier record {before.start}"
     if after.all_skipped[: len(before.all_skipped)] != before.all_skipped:

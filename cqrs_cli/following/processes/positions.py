@@ -43,17 +43,20 @@ def decode_positions(topic: str, records: Iterable[Record]) -> dict[bytes, Proce
         except ValueError as error:
             raise ContradictionError(
                 f"{topic}:{POSITIONS_PARTITION}@{record.offset} is not a position: {error}",
-                "somebody else wrote to this topic: find out who, and delete that record",
+                "another program wrote to this topic: find it, and delete that record",
             ) from error
     return positions
 
 
 def read_source_state(
-    plan: ProcessPlan, subscription: Subscription, group: Consumer, positions: Mapping[bytes, ProcessPosition]
+    plan: ProcessPlan,
+    subscription: Subscription,
+    group_consumer: Consumer,
+    positions: Mapping[bytes, ProcessPosition],
 ) -> SourceState:
     """Return the state of a partition: its bounds, its recorded position, and the group's offset.
 
-    `group`: a client of the process manager's group. Raises `KafkaException`.
+    `group_consumer`: a client of the process manager's group. Raises `KafkaException`.
     """
     source, events_topic = subscription.source, plan.events[subscription.source.topic]
     bounds = {
@@ -71,15 +74,15 @@ def read_source_state(
         bounds["read_committed"][1],
         bounds["read_uncommitted"][1],
         positions.get(position_key(source)),
-        read_group_commit(group, subscription).offset,
+        read_group_commit(group_consumer, subscription).offset,
         events_topic.is_repartitioned,
     )
 
 
-def read_group_commit(group: Consumer, subscription: Subscription) -> GroupCommit:
+def read_group_commit(group_consumer: Consumer, subscription: Subscription) -> GroupCommit:
     """Return the group's offset of a partition with its metadata, which contains the claim; raises `KafkaException`."""
     source = subscription.source
-    return committed_offsets(group, source.topic, [source.partition])[source.partition]
+    return committed_offsets(group_consumer, source.topic, [source.partition])[source.partition]
 
 
 def read_source_states(plan: ProcessPlan) -> dict[Subscription, SourceState]:
@@ -88,14 +91,14 @@ def read_source_states(plan: ProcessPlan) -> dict[Subscription, SourceState]:
     for process in dict.fromkeys(subscription.process for subscription in plan.subscriptions):
         topics = ProcessTopics(process, plan.prefix)
         positions = read_positions(plan.connection, topics, "read_committed")
-        group = consumer(plan.connection, group=topics.group, isolation="read_uncommitted")
+        group_consumer = consumer(plan.connection, group=topics.group, isolation="read_uncommitted")
         try:
             # Target partitions come first: the ends of their parents, read later, include all earlier events.
             for subscription in reversed(plan.subscriptions):
                 if subscription.process == process:
-                    states[subscription] = read_source_state(plan, subscription, group, positions)
+                    states[subscription] = read_source_state(plan, subscription, group_consumer, positions)
         except KafkaException as error:
             raise to_error(plan.connection, error, RequiredAcl("Read", "group", topics.group)) from error
         finally:
-            group.close()
+            group_consumer.close()
     return {subscription: states[subscription] for subscription in plan.subscriptions}

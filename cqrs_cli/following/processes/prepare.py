@@ -34,7 +34,7 @@ _REQUEST_BYTES = 1_000_000
 def prepare_processes(
     settings: "Settings",
     connection: Connection,
-    loaded: Mapping[str, LoadedProcess],
+    loaded_processes: Mapping[str, LoadedProcess],
     *,
     once: bool = False,
     beginning: bool = False,
@@ -46,7 +46,7 @@ def prepare_processes(
     Raises `ConfigurationError` for missing ACLs and topics, `UsageError` for an address (`PROCESS:AGG:P@OFFSET`) that
     is not in the run or that did not stop the process manager, `UnavailableError` without a broker.
     """
-    subscriptions, events, commands, size, brokers = _describe_topics(settings, connection, loaded)
+    subscriptions, events, commands, size, brokers = _describe_topics(settings, connection, loaded_processes)
     plan = ProcessPlan(
         connection,
         settings.topic_prefix,
@@ -82,31 +82,31 @@ def prepare_processes(
 
 
 def _describe_topics(
-    settings: "Settings", connection: Connection, loaded: Mapping[str, LoadedProcess]
+    settings: "Settings", connection: Connection, loaded_processes: Mapping[str, LoadedProcess]
 ) -> tuple[list[Subscription], dict[str, EventsTopic], dict[str, CommandsTopic], int, int]:
     """Return subscriptions, events topics, commands topics, the maximum bytes of a request, and the broker count."""
     prefix = settings.topic_prefix
     sources = {
         process: {name: Topics(name, prefix).events for name in sorted(loaded_process.sources)}
-        for process, loaded_process in loaded.items()
+        for process, loaded_process in loaded_processes.items()
     }
     command_targets = sorted(
-        {name for loaded_process in loaded.values() for name in loaded_process.command_targets}
+        {name for loaded_process in loaded_processes.values() for name in loaded_process.command_targets}
     )
     with Admin(connection) as admin:
-        for loaded_process in loaded.values():
+        for loaded_process in loaded_processes.values():
             if missing := admin.missing_acls(loaded_process.use(prefix).required_acls()):
                 raise denied_process_acls(missing)
-        topics_of = {
+        aggregate_by_topic = {
             topic: name
             for topics_by_aggregate in sources.values()
             for name, topic in topics_by_aggregate.items()
         }
-        events_topics = _describe_existing(admin, sorted(topics_of))
+        events_topics = _describe_existing(admin, sorted(aggregate_by_topic))
         commands_topics = _describe_existing(
             admin, [Topics(name, prefix).commands for name in command_targets]
         )
-        positions = {name: ProcessTopics(name, prefix) for name in loaded}
+        positions = {name: ProcessTopics(name, prefix) for name in loaded_processes}
         existing = admin.describe([topics.positions for topics in positions.values()])
         for topics in positions.values():
             if (topic_error := topics.mistake(existing.get(topics.positions))) is not None:
@@ -115,7 +115,9 @@ def _describe_topics(
         brokers = admin.broker_count()
     partitioner = settings.partitioner
     key_spaces = {
-        topic: visible_key_space(connection, Topics(topics_of[topic], prefix), partitioner, info.partitions)
+        topic: visible_key_space(
+            connection, Topics(aggregate_by_topic[topic], prefix), partitioner, info.partitions
+        )
         for topic, info in events_topics.items()
     }
     subscriptions = [
@@ -156,7 +158,7 @@ def _other_commands_topics(
     try:
         return admin.describe([Topics(name, settings.topic_prefix).commands for name in sorted(names)])
     except ConfigurationError:
-        return {}  # one topic may not be described: a command for it causes an error when it is sent
+        return {}  # an ACL is missing for one of these topics: a command for it causes an error when it is sent
 
 
 def _parse_addresses(

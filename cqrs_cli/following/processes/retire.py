@@ -10,8 +10,8 @@ from cqrs_cli.ownership.retire import ClaimChange, fence_and_replace_claim, reti
 
 def retire_processes(plan: ProcessPlan) -> None:
     """Retire every subscription of the plan. The transaction timeout ends transactions on unreachable partitions."""
-    within = plan.timing.retire_deadline
-    retire_partitions(plan.connection, plan.claim_slots(), plan.run, partial(_retire, plan), within)
+    timeout = plan.timing.retire_deadline
+    retire_partitions(plan.connection, plan.claim_slots(), plan.run, partial(_retire, plan), timeout)
 
 
 def _retire(plan: ProcessPlan, subscription: Subscription) -> None:

@@ -35,7 +35,7 @@ from cqrs_cli.telemetry.datagrams import encode_message
 class ReactingSupervisor(Supervisor):
     """The supervisor of a subscription. It also handles missing commands topics and recreated events topics."""
 
-    noun, doing = "event", "is being reacted to"
+    noun, activity = "event", "is being reacted to"
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class ReactingSupervisor(Supervisor):
             connection, claim_slot, str(subscription), folder, own_claim, timing, stopping, plan.reports
         )
         self._reported_count = 0  # number of notes sent to the driver
-        self.started_at, self.ended = time.time(), 0.0
+        self.started_at, self.ended_at = time.time(), 0.0
 
     @property
     def result(self) -> ProcessResult:
@@ -66,7 +66,7 @@ class ReactingSupervisor(Supervisor):
             events=self.context.events,
             commands=self.context.commands,
             started_at=self.started_at,
-            ended=self.ended,
+            ended_at=self.ended_at,
         )
 
     def due_reports(self) -> list[bytes]:
@@ -77,7 +77,7 @@ class ReactingSupervisor(Supervisor):
         return ReactingOwner(self.plan, self.subscription, self.own_claim, self.batch_limit, self.context)
 
     def thread_ended(self) -> None:
-        self.ended = time.time()
+        self.ended_at = time.time()
 
     def current_record(self) -> Record | None:
         owner = self.owner

@@ -43,30 +43,32 @@ if TYPE_CHECKING:
 
 
 def verify_process(
-    connection: Connection, settings: "Settings", loaded: LoadedProcess, report: Callable[[str], None]
+    connection: Connection, settings: "Settings", loaded_process: LoadedProcess, report: Callable[[str], None]
 ) -> Reactions:
-    """Judge the positions of the process manager, the events of its subscriptions, and the commands that it sent, even
-    during a run.
+    """Verify the positions of the process manager, the events of its subscriptions, and the commands that it sent. A
+    run may continue during the verification.
 
     Raises `ConfigurationError` for missing topics, `UsageError` for a process manager that has not started.
     """
-    subscriptions = ProcessTopics(loaded.name, settings.topic_prefix), loaded.sources
+    subscriptions = ProcessTopics(loaded_process.name, settings.topic_prefix), loaded_process.sources
     findings, positions = Reactions(), f"{subscriptions[0].positions}:{POSITIONS_PARTITION}"
     check_positions = PositionCheck(positions, findings.add_violation)
     states_before = read_subscriptions(connection, *subscriptions, check_positions.decode)
     if not findings.count and all(state.position is None for state in states_before):
         raise UsageError(
-            f"process {loaded.name} has not started: there is nothing to verify", "start it: cqrs run"
+            f"process {loaded_process.name} has not started: there is nothing to verify", "start it: cqrs run"
         )
     source_ids = topic_ids(connection, {state.subscription.source.topic for state in states_before})
     commands, key_spaces = _commands_topics(connection, settings)
     aggregates = {name: registry.load(name, settings.aggregates, settings.root) for name in commands}
     masks = {
-        commands[name].topic: document_mask(state)
-        for name, state in aggregates.items()
-        if state.has_personal_fields
+        commands[name].topic: document_mask(aggregate)
+        for name, aggregate in aggregates.items()
+        if aggregate.has_personal_fields
     }
-    sent_commands, oldest = _read_commands(connection, ProcessCommands(loaded.name, masks), commands, report)
+    sent_commands, oldest = _read_commands(
+        connection, ProcessCommands(loaded_process.name, masks), commands, report
+    )
     sent = sent_commands.locations
     read_again = PositionCheck(
         positions, lambda problem: None
@@ -74,21 +76,23 @@ def verify_process(
     states_after = {
         state.subscription: state for state in read_subscriptions(connection, *subscriptions, read_again)
     }
-    composer = Composer(loaded.name, commands, settings.partitioner, aggregates.__getitem__)
+    composer = Composer(loaded_process.name, commands, settings.partitioner, aggregates.__getitem__)
     matched, is_complete = defaultdict[str, set[str]](set), dict[str, bool]()
     for state in states_before:
         later, source = states_after[state.subscription], state.subscription.source
         reacted = _reacted_range(state, later)
         report(f"reading {source.topic} partition {source.partition}")
         events = _subscribed_events(
-            connection, loaded, composer, key_spaces, masks, state, later.end, findings.add_violation
+            connection, loaded_process, composer, key_spaces, masks, state, later.end, findings.add_violation
         )
         topic_partition = f"{source.topic}:{source.partition}"
         for problem in _position_problems(state, later, source_ids.get(source.topic)):
             findings.add_violation(f"{topic_partition}: {problem}")
-        is_kept = _retention_filter(oldest)
+        is_retained = _retention_filter(oldest)
         matched[source.topic] |= set(
-            check_partition_reactions(topic_partition, events, reacted, sent[source.topic], is_kept, findings)
+            check_partition_reactions(
+                topic_partition, events, reacted, sent[source.topic], is_retained, findings
+            )
         )
         is_complete[source.topic] = (
             is_complete.get(source.topic, True) and reacted.events_complete and reacted.accepted_until is None
@@ -173,7 +177,7 @@ def _read_commands(
 
 def _subscribed_events(
     connection: Connection,
-    loaded: LoadedProcess,
+    loaded_process: LoadedProcess,
     composer: Composer,
     key_spaces: Mapping[str, KeySpace],
     masks: Mapping[str, MaskDocument],
@@ -191,7 +195,7 @@ def _subscribed_events(
         for record in records:
             try:
                 recorded = read_recorded_event(
-                    loaded.sources[source.aggregate],
+                    loaded_process.sources[source.aggregate],
                     record.value,
                     source.topic,
                     source.partition,
@@ -202,26 +206,26 @@ def _subscribed_events(
                     f"{source.topic}:{source.partition}@{record.offset}: the event cannot be read: {error}"
                 )
                 continue
-            if type(recorded.event) in loaded.events:
+            if type(recorded.event) in loaded_process.events:
                 time = milliseconds_of(recorded.time)
-                first_id = ReactionId(loaded.name, source.topic, recorded.id, time, 0)
+                first_id = ReactionId(loaded_process.name, source.topic, recorded.id, time, 0)
                 yield SubscribedEvent(
                     record.offset,
                     first_id.origin,
                     time,
-                    _expected_commands(loaded, composer, key_spaces, masks, recorded),
+                    _expected_commands(loaded_process, composer, key_spaces, masks, recorded),
                 )
 
 
 def _expected_commands(
-    loaded: LoadedProcess,
+    loaded_process: LoadedProcess,
     composer: Composer,
     key_spaces: Mapping[str, KeySpace],
     masks: Mapping[str, MaskDocument],
     recorded: Recorded[Event],
 ) -> list[ReactionCommand] | None:
     try:
-        commands = composer.compose(recorded, call_react(loaded.process, recorded))
+        commands = composer.compose(recorded, call_react(loaded_process.process, recorded))
     except BaseException as error:  # user code may raise any error; it would have stopped the process
         if is_interrupt(error):
             raise

@@ -49,7 +49,7 @@ class CommandWriter(TransactionalWriter):
         self,
         commands: Sequence[ComposedCommand],
         position: ProcessPosition,
-        group: Consumer,
+        group_consumer: Consumer,
         target_positions: Mapping[EventPartition, ProcessPosition] | None = None,
     ) -> None:
         """Write all commands and the position, or nothing; raises the errors of `transaction`.
@@ -60,14 +60,16 @@ class CommandWriter(TransactionalWriter):
         group_offset = TopicPartition(
             source.topic, source.partition, position.offset, position.claim.metadata()
         )
-        with self.transaction(group) as transaction:
+        with self.transaction(group_consumer) as transaction:
             transaction.ensure_begun()
             transaction.position = group_offset
             try:
                 self._produce(commands, {self._source: position, **(target_positions or {})})
             except KafkaException as error:
                 if kafka_error(error).code() == KafkaError._STATE:
-                    self._send_offset(group, group_offset)  # a record has failed; this call raises its error
+                    self._send_offset(
+                        group_consumer, group_offset
+                    )  # a record has failed; this call raises its error
                 raise
 
     def _produce(

@@ -14,15 +14,15 @@ from cqrs_cli.following.projections.load import LoadedProjection
 Columns = dict[str, list[list[str]]]
 
 
-def database_metadata(loaded: LoadedProjection, engine: Engine) -> MetaData:
+def database_metadata(loaded_projection: LoadedProjection, engine: Engine) -> MetaData:
     """Return the tables as they are created in this database."""
-    return dialect_of(engine).adapt_metadata(loaded.projection.metadata)
+    return dialect_of(engine).adapt_metadata(loaded_projection.projection.metadata)
 
 
-def definition_digest(loaded: LoadedProjection, engine: Engine) -> str:
+def definition_digest(loaded_projection: LoadedProjection, engine: Engine) -> str:
     """Return 16 hex digits that change with the tables, their indexes, and the events that the projection takes."""
-    parts = list(loaded.event_names)
-    for table in database_metadata(loaded, engine).sorted_tables:
+    parts = list(loaded_projection.event_names)
+    for table in database_metadata(loaded_projection, engine).sorted_tables:
         parts.append(str(CreateTable(table).compile(engine)))
         parts += sorted(str(CreateIndex(index).compile(engine)) for index in table.indexes)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
@@ -46,18 +46,24 @@ def table_names(metadata: MetaData) -> list[str]:
     return [table.name for table in metadata.sorted_tables]
 
 
-def check_columns(connection: Connection, name: str, recorded: str) -> None:
-    """Compare the tables with their columns at creation, `recorded` (JSON).
+def check_columns(connection: Connection, name: str, recorded_columns: str) -> None:
+    """Compare the tables with their columns at creation, `recorded_columns` (JSON).
 
     Raises `ConfigurationError` if they differ.
     """
-    expected: Columns = json.loads(recorded)
+    expected: Columns = json.loads(recorded_columns)
     current = read_columns(connection, list(expected))
     for table, columns in expected.items():
         if current[table] == columns:
             continue
-        lost = [column for column, _ in columns if column not in {other for other, _ in current[table]}]
-        problem = f"column {lost[0]!r} is missing" if lost else "its columns differ from the created columns"
+        missing_columns = [
+            column for column, _ in columns if column not in {other for other, _ in current[table]}
+        ]
+        problem = (
+            f"column {missing_columns[0]!r} is missing"
+            if missing_columns
+            else "its columns differ from the created columns"
+        )
         raise ConfigurationError(
             f"table {table} was changed: {problem if current[table] else 'it is missing'}",
             f"fill the tables again: cqrs project {name} --rebuild",

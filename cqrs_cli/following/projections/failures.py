@@ -22,7 +22,7 @@ def retry_policy(error: BaseException) -> RetryPolicy:
 
 
 def is_already_exists(error: Exception) -> bool:
-    """Return True if the object to create exists by now."""
+    """Return True if the error reports that the object to create exists already."""
     cause = _cause(error)
     dialect = dialect_of_error(cause)
     return dialect is not None and dialect.is_already_exists(cause)

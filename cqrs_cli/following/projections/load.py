@@ -30,7 +30,7 @@ _PROJECTION = registry.UserCode(
     "letters, digits, _; at most 50",
 )
 
-_LISTS = (collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection, list)
+_SEQUENCE_TYPES = (collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection, list)
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ def load_projection(
 
     Raises `UsageError` for an unknown name, `ConfigurationError` with file and line for unusable code.
     """
-    base = aggregates_root or root
-    aggregate_names = registry.names(aggregates, base)  # also makes the aggregates importable
+    aggregates_folder = aggregates_root or root
+    aggregate_names = registry.names(aggregates, aggregates_folder)  # also makes the aggregates importable
     module = registry.user_module(_PROJECTION, name, PACKAGE, root)
     projection: Projection = module.projection
     location = registry.location_of(projection.project, module, root)
@@ -62,7 +62,9 @@ def load_projection(
 
     _check_tables(projection, config_error)
     event_types = _annotated_events(projection.project, config_error)
-    aggregates_read = registry.event_owners(event_types, aggregate_names, aggregates, base, location)
+    aggregates_read = registry.event_owners(
+        event_types, aggregate_names, aggregates, aggregates_folder, location
+    )
     events = {event_type for event_type in event_types if event_type is not Event}
     if Event in event_types:
         events.update(
@@ -101,12 +103,12 @@ def _annotated_events(
         raise config_error(f"the annotations of project cannot be read: {error}") from error
     expected = "annotate its second parameter with the event types, such as Sequence[cqrs.Recorded[Placed | Shipped]]"
     hints = [(name, hint) for name, hint in hints if name != "return"]
-    if len(hints) != 2 or typing.get_origin(hints[1][1]) not in _LISTS:
+    if len(hints) != 2 or typing.get_origin(hints[1][1]) not in _SEQUENCE_TYPES:
         raise config_error(expected)
-    (recorded,) = typing.get_args(hints[1][1])
-    if typing.get_origin(recorded) is not Recorded:
+    (recorded_type,) = typing.get_args(hints[1][1])
+    if typing.get_origin(recorded_type) is not Recorded:
         raise config_error(expected)
-    event_types = list(union_members(typing.get_args(recorded)[0]))
+    event_types = list(union_members(typing.get_args(recorded_type)[0]))
     for event_type in event_types:
         if not (isinstance(event_type, type) and issubclass(event_type, Event)):
             raise config_error(f"{expected}; {event_type!r} is not an event type")

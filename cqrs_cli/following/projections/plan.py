@@ -51,7 +51,7 @@ class ProjectorResult:
     source: EventPartition
     events: int = 0  # number of projected events
     started_at: float = 0.0  # seconds since the epoch
-    ended: float = 0.0  # seconds since the epoch
+    ended_at: float = 0.0  # seconds since the epoch
     error: CqrsError | None = None
     notes: tuple[str, ...] = field(default=())
 
@@ -75,7 +75,7 @@ class ProjectionProgress:
 
     @property
     def lag(self) -> int:
-        """Number of records below the ends that are not projected."""
+        """Number of records before the ends that are not projected."""
         return sum(self.lags.values())
 
     @property

@@ -61,7 +61,7 @@ class PreparedProjection:
 def prepare_projection(
     settings: "Settings",
     connection: Cluster,
-    loaded: LoadedProjection,
+    loaded_projection: LoadedProjection,
     database: DatabaseAddress,
     report: ReportProgress,
     *,
@@ -72,13 +72,13 @@ def prepare_projection(
 
     Raises `ConfigurationError` for changed tables, `ContradictionError` for positions in a recreated topic.
     """
-    plan = replace(_plan(settings, connection, loaded, database), timeout=timeout)
+    plan = replace(_plan(settings, connection, loaded_projection, database), timeout=timeout)
     dialect, engine = dialect_of(database), open_database(database)
 
     def prepare() -> PreparedProjection:
         starts = log_starts(plan)
         with dialect.preparation(engine, plan.name, dialect.shadow_address(database, plan.name)) as begin:
-            return prepare_tables(plan, loaded, engine, rebuild, starts, begin)
+            return prepare_tables(plan, loaded_projection, engine, rebuild, starts, begin)
 
     try:
         return retry_until_available(prepare, plan, report)
@@ -120,9 +120,11 @@ def retry_until_available(
 
 
 def _plan(
-    settings: "Settings", connection: Cluster, loaded: LoadedProjection, database: DatabaseAddress
+    settings: "Settings", connection: Cluster, loaded_projection: LoadedProjection, database: DatabaseAddress
 ) -> ProjectionPlan:
-    topics_by_aggregate = {name: Topics(name, settings.topic_prefix) for name in sorted(loaded.aggregates)}
+    topics_by_aggregate = {
+        name: Topics(name, settings.topic_prefix) for name in sorted(loaded_projection.aggregates)
+    }
     topics = {name: topics.events for name, topics in topics_by_aggregate.items()}
     with Admin(connection) as admin:
         topic_infos = admin.describe(
@@ -136,7 +138,7 @@ def _plan(
         if topic not in existing:
             raise ConfigurationError(f"topic {topic} does not exist", "create it: cqrs init")
     return ProjectionPlan(
-        loaded.name,
+        loaded_projection.name,
         connection,
         settings.aggregates,
         settings.root,
@@ -155,7 +157,7 @@ def _plan(
 
 def prepare_tables(
     plan: ProjectionPlan,
-    loaded: LoadedProjection,
+    loaded_projection: LoadedProjection,
     engine: Engine,
     rebuild: bool,
     starts: Mapping[EventPartition, int],
@@ -165,30 +167,30 @@ def prepare_tables(
     create_control_tables(engine)
     with read_only(engine).connect() as connection:
         record = read_table_record(connection, plan.name)
-        check_foreign_tables(connection, loaded, record.names if record else [])
+        check_foreign_tables(connection, loaded_projection, record.names if record else [])
     if record is None or not record.definition:
-        create_tables(engine, loaded, record.names if record else [])
-    elif rebuild or record.revision < loaded.projection.revision:
+        create_tables(engine, loaded_projection, record.names if record else [])
+    elif rebuild or record.revision < loaded_projection.projection.revision:
         with read_only(engine).connect() as connection:
             dialect_of(engine).check_swappable(connection, record.names)
-        return PreparedProjection(plan, _shadow_plan(plan, loaded, engine, rebuild, starts), [])
+        return PreparedProjection(plan, _shadow_plan(plan, loaded_projection, engine, rebuild, starts), [])
     with begin() as db:
         previous_owners = take_over_positions(db, plan, starts)
-        _check_tables(plan, loaded, db)  # no other run can swap the tables now
+        _check_tables(plan, loaded_projection, db)  # no other run can swap the tables now
     return PreparedProjection(plan, None, previous_owners)
 
 
-def _check_tables(plan: ProjectionPlan, loaded: LoadedProjection, db: Connection) -> None:
+def _check_tables(plan: ProjectionPlan, loaded_projection: LoadedProjection, db: Connection) -> None:
     """Reject code older than the tables, a changed definition without a new revision, and altered tables."""
     record = read_table_record(db, plan.name)
     assert record is not None
-    revision = loaded.projection.revision
+    revision = loaded_projection.projection.revision
     if record.revision > revision:
         raise ConfigurationError(
             f"the tables of {plan.name} have revision {record.revision}, the code has revision {revision}",
             "deploy the newer code, or fill them with this code: cqrs project --rebuild",
         )
-    if record.definition != definition_digest(loaded, db.engine):
+    if record.definition != definition_digest(loaded_projection, db.engine):
         raise ConfigurationError(
             f"the tables or events of projection {plan.name} changed without a new revision",
             f"raise the revision: cqrs.Projection(…, revision={revision + 1})",
@@ -198,7 +200,7 @@ def _check_tables(plan: ProjectionPlan, loaded: LoadedProjection, db: Connection
 
 def _shadow_plan(
     plan: ProjectionPlan,
-    loaded: LoadedProjection,
+    loaded_projection: LoadedProjection,
     live: Engine,
     rebuild: bool,
     starts: Mapping[EventPartition, int],
@@ -209,10 +211,12 @@ def _shadow_plan(
     new = replace(plan, database=database, is_shadow=True)
     engine = open_database(database)
     try:
-        if rebuild or not (dialect.has_shadow_tables(live, database) and _is_reusable(engine, loaded)):
+        if rebuild or not (
+            dialect.has_shadow_tables(live, database) and _is_reusable(engine, loaded_projection)
+        ):
             dialect.reset_shadow_tables(live, database)
             create_control_tables(engine, must_be_new=True)
-            create_tables(engine, loaded)
+            create_tables(engine, loaded_projection)
         with engine.begin() as db:
             take_over_positions(db, new, starts)
     finally:
@@ -220,12 +224,12 @@ def _shadow_plan(
     return new
 
 
-def _is_reusable(engine: Engine, loaded: LoadedProjection) -> bool:
+def _is_reusable(engine: Engine, loaded_projection: LoadedProjection) -> bool:
     with read_only(engine).connect() as connection:
-        record = read_table_record(connection, loaded.name)
+        record = read_table_record(connection, loaded_projection.name)
         if record is None or read_columns(connection, record.names) != record.columns:
             return False
-    revision, definition = loaded.projection.revision, definition_digest(loaded, engine)
+    revision, definition = loaded_projection.projection.revision, definition_digest(loaded_projection, engine)
     return (record.revision, record.definition) == (revision, definition)
 
 

@@ -58,18 +58,18 @@ class Projector:
         self,
         plan: ProjectionPlan,
         source: EventPartition,
-        loaded: LoadedProjection,
+        loaded_projection: LoadedProjection,
         engine: Engine,
         open_tail: Callable[[EventPartition, Position], Tail],
         stopping: threading.Event,
         report: ReportProgress,
     ) -> None:
-        self._plan, self._source, self._loaded, self._engine = plan, source, loaded, engine
+        self._plan, self._source, self._loaded, self._engine = plan, source, loaded_projection, engine
         self._open_tail, self._stopping, self._report = open_tail, stopping, report
         self._key_space = FollowedKeySpace(partial(plan.read_key_space, source.aggregate))
         self._target = None if plan.targets is None else plan.targets[source]
-        self._aggregate = loaded.aggregates[source.aggregate]
-        self._project: Callable[[Any, Sequence[Recorded[Any]]], None] = loaded.projection.project
+        self._aggregate = loaded_projection.aggregates[source.aggregate]
+        self._project: Callable[[Any, Sequence[Recorded[Any]]], None] = loaded_projection.projection.project
         self._events = 0
         self._unavailable_since: float | None = None
         self._reported_barrier = False
@@ -81,8 +81,8 @@ class Projector:
         started_at = time.time()
         try:
             self._project_log()
-        except CqrsError as known:
-            error = known
+        except CqrsError as expected_error:
+            error = expected_error
         except BaseException as bug:  # also `SystemExit` of the projection's code: a thread needs a result
             error = CqrsError(f"{self._name()}: {type(bug).__name__}: {error_text(bug)}", "see the log")
         self.result = ProjectorResult(self._source, self._events, started_at, time.time(), error)
@@ -245,8 +245,10 @@ class Projector:
                 )
             case _:
                 self._check_tables()
-                located = CqrsError(f"{self._name()}: {error_text(error)}", "see the database's log")
-                raise located from self._aggregate.redact_error(error)
+                error_with_position = CqrsError(
+                    f"{self._name()}: {error_text(error)}", "see the database's log"
+                )
+                raise error_with_position from self._aggregate.redact_error(error)
 
     def _wait_for_service(self, problem: str) -> None:
         """Wait a little for an unavailable service; raises `UnavailableError` after the plan's timeout (`timeout`)."""

@@ -19,7 +19,7 @@ _IDLE_INTERVAL = 0.2
 def project_partitions(
     plan: ProjectionPlan,
     sources: Iterable[EventPartition],
-    loaded: LoadedProjection,
+    loaded_projection: LoadedProjection,
     report: ReportProgress,
     on_idle: Callable[[threading.Event], None] = lambda stopping: None,
 ) -> list[ProjectorResult]:
@@ -39,7 +39,9 @@ def project_partitions(
         opened_sources.add(source)
         check_position_in_log(plan.connection, plan.name, source, position.next_offset)
         check_last_event(plan.connection, plan.name, source, position)
-        codec = decrypting_codec(plan.connection, source.topics, loaded.aggregates[source.aggregate])
+        codec = decrypting_codec(
+            plan.connection, source.topics, loaded_projection.aggregates[source.aggregate]
+        )
         waits_forever = plan.timeout is None
         return PartitionTail(
             plan.connection,
@@ -50,7 +52,9 @@ def project_partitions(
             wait_for_broker=waits_forever,
         )
 
-    projectors = [Projector(plan, source, loaded, engine, open_tail, stopping, report) for source in sources]
+    projectors = [
+        Projector(plan, source, loaded_projection, engine, open_tail, stopping, report) for source in sources
+    ]
     threads = [
         threading.Thread(target=projector.run, name=f"project {number}", daemon=True)
         for number, projector in enumerate(projectors)

@@ -31,15 +31,18 @@ CatchUp = Callable[[Mapping[EventPartition, int]], None]
 
 
 def swap_in(
-    live: ProjectionPlan, new: ProjectionPlan, loaded: LoadedProjection, report: ReportProgress
+    live: ProjectionPlan, new: ProjectionPlan, loaded_projection: LoadedProjection, report: ReportProgress
 ) -> None:
     """Run `swap_tables`, and fold missing events in this process. Retries while the database is busy or unavailable."""
 
     def catch_up(targets: Mapping[EventPartition, int]) -> None:
-        to_targets = replace(new, targets=targets)
+        catch_up_plan = replace(new, targets=targets)
         raise_first_error(
             project_partitions(
-                to_targets, [source for source in new.sources if source in targets], loaded, report
+                catch_up_plan,
+                [source for source in new.sources if source in targets],
+                loaded_projection,
+                report,
             )
         )
 

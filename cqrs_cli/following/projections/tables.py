@@ -49,40 +49,48 @@ def read_table_record(connection: Connection, name: str) -> TableRecord | None:
     return None if fields is None else TableRecord(*fields)
 
 
-def check_foreign_tables(connection: Connection, loaded: LoadedProjection, own_tables: list[str]) -> None:
+def check_foreign_tables(
+    connection: Connection, loaded_projection: LoadedProjection, own_tables: list[str]
+) -> None:
     """Raise `ConfigurationError` if a table to create exists and is not in `own_tables`, the projection's present
     tables.
     """
     inspector = inspect(connection)
-    for table in table_names(loaded.projection.metadata):
+    for table in table_names(loaded_projection.projection.metadata):
         if table not in own_tables and inspector.has_table(table):
             raise ConfigurationError(
-                f"the database already has a table {table}, which projection {loaded.name} did not create",
+                f"the database already has a table {table}, which projection {loaded_projection.name} did not create",
                 "rename the projection's table, or choose another database: --to",
             )
 
 
-def create_tables(engine: Engine, loaded: LoadedProjection, leftover: Sequence[str] = ()) -> None:
-    """Drop the `leftover` tables, and create the tables and their record in one transaction.
+def create_tables(
+    engine: Engine, loaded_projection: LoadedProjection, old_tables: Sequence[str] = ()
+) -> None:
+    """Drop the `old_tables` tables, and create the tables and their record in one transaction.
 
     The record lists the names first: MariaDB commits after each table, and the next run must recognize its own tables.
     """
     with engine.begin() as db:
-        metadata = database_metadata(loaded, engine)
+        metadata = database_metadata(loaded_projection, engine)
         names = table_names(metadata)
-        _write_table_record(db, loaded, "", {name: [] for name in [*leftover, *names]})
-        for table in reversed(leftover):
+        _write_table_record(db, loaded_projection, "", {name: [] for name in [*old_tables, *names]})
+        for table in reversed(old_tables):
             db.execute(text(f"DROP TABLE IF EXISTS {quoted(db, table)}"))
         metadata.create_all(db, checkfirst=False)
-        _write_table_record(db, loaded, definition_digest(loaded, engine), read_columns(db, names))
+        _write_table_record(
+            db, loaded_projection, definition_digest(loaded_projection, engine), read_columns(db, names)
+        )
 
 
-def _write_table_record(db: Connection, loaded: LoadedProjection, definition: str, tables: Columns) -> None:
-    db.execute(delete(PROJECTIONS).where(PROJECTIONS.c.projection == loaded.name))
+def _write_table_record(
+    db: Connection, loaded_projection: LoadedProjection, definition: str, tables: Columns
+) -> None:
+    db.execute(delete(PROJECTIONS).where(PROJECTIONS.c.projection == loaded_projection.name))
     db.execute(
         insert(PROJECTIONS).values(
-            projection=loaded.name,
-            revision=loaded.projection.revision,
+            projection=loaded_projection.name,
+            revision=loaded_projection.projection.revision,
             definition=definition,
             tables=json.dumps(tables),
         )

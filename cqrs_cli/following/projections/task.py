@@ -39,10 +39,10 @@ def run_task(
         if os.getppid() != parent_pid:
             os._exit(os.EX_SOFTWARE)
 
-    loaded = load_projection(plan.name, root, plan.aggregates, aggregates_root)
+    loaded_projection = load_projection(plan.name, root, plan.aggregates, aggregates_root)
     gc.freeze()
-    first, *others = project_partitions(
-        plan, [plan.sources[number] for number in source_numbers], loaded, report, exit_with_parent
+    first_result, *other_results = project_partitions(
+        plan, [plan.sources[number] for number in source_numbers], loaded_projection, report, exit_with_parent
     )
-    yield replace(first, notes=tuple(notes))
-    yield from others
+    yield replace(first_result, notes=tuple(notes))
+    yield from other_results

@@ -21,7 +21,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.registry import load
-from cqrs_cli.scans.replay.fold import NOTHING, Total
+from cqrs_cli.scans.replay.fold import EMPTY_TOTAL, Total
 from cqrs_cli.scans.replay.task import ReplayPlan, ReplayResult, total_part
 from cqrs_cli.telemetry.task_reports import JobProgress, MakeListener, TaskReports
 
@@ -89,7 +89,7 @@ def replay_events(
             schema = state_schema(_state_class(plan)) if target.format == "parquet" else LINES
             with staged_writer(context, target) as write:
                 results_by_task = run_tasks(partial(write, len(plan.tasks), replay_rows, schema))
-    total = NOTHING
+    total = EMPTY_TOTAL
     for result in results_by_task.values():
         total = total.plus(result.total)
     return ReplaySummary(total, time.monotonic() - started_at)

@@ -15,7 +15,7 @@ from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.engine.partition_job import with_shipped_code
 from cqrs_cli.jobs.engine.staging import FileFormat
 from cqrs_cli.scans.replay.fold import AggregateRow
-from cqrs_cli.scans.replay.task import ReplayPlan, ReplayResult, fold_part, naming
+from cqrs_cli.scans.replay.task import ReplayPlan, ReplayResult, fold_part, located_errors
 from cqrs_cli.spark.arrow import field_array, time_array
 from cqrs_cli.spark.field_types import FieldColumn, arrow_schema, field_columns
 
@@ -59,7 +59,7 @@ def aggregate_rows(
             fold, result = fold_part(with_shipped_code(plan), task)
             try:
                 if fold is not None:
-                    with naming(plan, task), closing(fold):
+                    with located_errors(plan, task), closing(fold):
                         columns = StateColumns(fold.aggregate.state) if format == "parquet" else None
                         fold_rows = fold.rows()
                         remaining_rows = (

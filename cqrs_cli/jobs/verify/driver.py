@@ -23,10 +23,10 @@ from cqrs_cli.proof.findings import MAX_LISTED, Report
 from cqrs_cli.proof.fingerprints import FitsCommand, fingerprint_check_of, fits_without_code
 from cqrs_cli.registry import load, names
 from cqrs_cli.scans.verify.checkpoints import CheckpointScope
-from cqrs_cli.scans.verify.forwarded import find_lost
-from cqrs_cli.scans.verify.plan import ProofPlan, ProofResult
+from cqrs_cli.scans.verify.forwarded import find_lost_commands
+from cqrs_cli.scans.verify.plan import VerificationPlan, VerificationResult
 from cqrs_cli.scans.verify.state import ShardComparison
-from cqrs_cli.scans.verify.task import prove_partition
+from cqrs_cli.scans.verify.task import verify_partition
 from cqrs_cli.settings.durations import milliseconds
 from cqrs_cli.telemetry.task_reports import JobProgress, MakeListener, TaskReports
 
@@ -74,7 +74,7 @@ def plan_verify(
     settings: "Settings",
     shards: Path | None = None,
     longest_window: timedelta | None = None,
-) -> ProofPlan:
+) -> VerificationPlan:
     """Return the plan to verify all committed records, and the shards in the folder `shards` if it is given.
 
     If the project has no aggregates, events are verified without their code.
@@ -88,7 +88,7 @@ def plan_verify(
         if missing := admin.missing_acls(required_acls("read", topics, personal)):
             raise denied_acls(missing, "read")
         aggregate_topics = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
-    return ProofPlan(
+    return VerificationPlan(
         connection,
         aggregate_topics,
         package,
@@ -101,7 +101,7 @@ def plan_verify(
     )
 
 
-def checkpoint_scope(plan: ProofPlan) -> CheckpointScope:
+def checkpoint_scope(plan: VerificationPlan) -> CheckpointScope:
     """Return the topics and settings that a verification covers."""
     aggregate_topics = plan.aggregate
     return CheckpointScope(
@@ -120,50 +120,52 @@ def checkpoint_scope(plan: ProofPlan) -> CheckpointScope:
 
 def verify_topics(
     context: "SparkContext",
-    plan: ProofPlan,
+    plan: VerificationPlan,
     show: Callable[[JobProgress], None] = lambda progress: None,
     make_listener: MakeListener = TaskReports,
 ) -> VerifySummary:
     """Verify every partition; `show` is called several times a second. Raises the tasks' gravest error."""
-    results = result_accumulator(context, ProofResult)
+    results = result_accumulator(context, VerificationResult)
     started_at = time.monotonic()
     partitions = range(plan.aggregate.partitions)
     with make_listener(driver_address(context), dict.fromkeys(partitions)) as reports:
         task = partial(_verify_task, replace(plan, report_address=reports.address))
         job = partial(run_on_workers, context, partitions, task, results)
 
-        def show_progress(results: dict[int, ProofResult]) -> None:
+        def show_progress(results: dict[int, VerificationResult]) -> None:
             show(reports.progress({partition: result.records for partition, result in results.items()}))
 
         results_by_partition = run_job(context, results, job, show_progress, partitions)
     return _summarize(plan, results_by_partition.values(), time.monotonic() - started_at)
 
 
-def verify_in_process(plan: ProofPlan) -> VerifySummary:
+def verify_in_process(plan: VerificationPlan) -> VerifySummary:
     """Verify without Spark, one partition after the other, in this process: for tests and small topics.
 
     `verify_in_process(plan_verify(connection, topics, settings)).violations` is empty when all is well.
     """
     started_at = time.monotonic()
-    results = [prove_partition(plan, partition) for partition in range(plan.aggregate.partitions)]
+    results = [verify_partition(plan, partition) for partition in range(plan.aggregate.partitions)]
     raise_gravest(results)
     return _summarize(plan, results, time.monotonic() - started_at)
 
 
-def _verify_task(plan: ProofPlan, partition: int) -> ProofResult:
+def _verify_task(plan: VerificationPlan, partition: int) -> VerificationResult:
     """The task that Spark runs on a worker."""
     if plan.package is not None:
         plan = replace(plan, root=code_root(plan.package, plan.root))
-    return prove_partition(plan, partition)
+    return verify_partition(plan, partition)
 
 
-def _summarize(plan: ProofPlan, results: Iterable[ProofResult], seconds: float) -> VerifySummary:
+def _summarize(
+    plan: VerificationPlan, results: Iterable[VerificationResult], seconds: float
+) -> VerifySummary:
     results = list(results)
     topics, reports = plan.aggregate.topics, {result.partition: result.report for result in results}
     log = PartitionLog(plan.connection, topics, 0)
     lost_commands = [
         PlacedViolation(topics.outcomes, "outcomes", *record)
-        for record in find_lost(log, reports, plan.max_earliness, partial(_fits, plan))
+        for record in find_lost_commands(log, reports, plan.max_earliness, partial(_fits, plan))
     ]
     violations = [
         PlacedViolation(
@@ -188,14 +190,14 @@ def _summarize(plan: ProofPlan, results: Iterable[ProofResult], seconds: float) 
     )
 
 
-def _fits(plan: ProofPlan) -> FitsCommand:
+def _fits(plan: VerificationPlan) -> FitsCommand:
     """Return the check of fingerprints. Without the aggregate's code any member may be personal."""
     if plan.package is None:
         return fits_without_code
     return fingerprint_check_of(load(plan.aggregate.topics.aggregate, plan.package, plan.root))
 
 
-def _check_no_split(plan: ProofPlan, violations: int) -> int:
+def _check_no_split(plan: VerificationPlan, violations: int) -> int:
     """Return the number of violations; raises `UnavailableError` if partitions have split since the plan."""
     topics, count = plan.aggregate.topics, plan.aggregate.partitions
     partitioner = plan.key_space.partitioner

@@ -27,14 +27,16 @@ class DecisionSettings(NamedTuple):
         clock_tolerance = milliseconds(settings.max_clock_skew)
         return cls(settings.partitioner, window, settings.max_attempts, clock_tolerance)
 
-    def rules(self, described: AggregateTopics, partition: int, payload_threshold: float) -> DecisionRules:
+    def rules(
+        self, aggregate_topics: AggregateTopics, partition: int, payload_threshold: float
+    ) -> DecisionRules:
         """Return the rules of one partition. `payload_threshold`: bytes above which data go to the payload store."""
-        sizes = described.max_bytes
+        sizes = aggregate_topics.max_bytes
         return DecisionRules(
             partition,
-            described.topics.commands,
-            described.ids["commands"],
-            partition_function(self.partitioner, described.partitions),
+            aggregate_topics.topics.commands,
+            aggregate_topics.ids["commands"],
+            partition_function(self.partitioner, aggregate_topics.partitions),
             None,
             self.window,
             sizes["events"],

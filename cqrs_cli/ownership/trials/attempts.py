@@ -14,13 +14,15 @@ class Attempts:
         self, label: str, add_note: Callable[[str], None], force_failed: frozenset[int] = frozenset()
     ) -> None:
         self.force_failed = force_failed  # offsets of commands that fail without being read
-        self.failing: dict[int, str] = {}  # offset → the reason why the aggregate's code is not called again
+        self.poison_reasons: dict[
+            int, str
+        ] = {}  # offset → the reason why the aggregate's code is not called again
         self._label = label
         self.add_note = add_note
         self._reported: set[str] = set()  # locations and types of errors that were reported
-        self._failed: dict[int, int] = {}  # offset → number of failed attempts at deciding it alone
+        self._failed_attempts: dict[int, int] = {}  # offset → number of failed attempts at deciding it alone
 
-    def report_raised(self, tracebacks: Mapping[str, str]) -> None:
+    def report_errors(self, tracebacks: Mapping[str, str]) -> None:
         """Report errors of the aggregate's code, once per location and type: by a note, and a traceback in the log.
 
         `tracebacks` are by location and type, such as `wallet.py:12: KeyError`.
@@ -40,13 +42,13 @@ class Attempts:
 
     def record_failed_alone(self, offset: int, reason: str) -> None:
         """Record that a process error interrupted the decision of a command that was decided alone."""
-        attempts = self._failed[offset] = self._failed.get(offset, 0) + 1
+        attempts = self._failed_attempts[offset] = self._failed_attempts.get(offset, 0) + 1
         self.fail_if_exhausted(offset, f"{reason} (tried alone {attempts} times)", attempts)
 
     def fail_if_exhausted(self, offset: int, reason: str, attempts: int) -> None:
         """Give a command the outcome `failed` after `ATTEMPTS` attempts; after more attempts, without reading it."""
         if attempts > ATTEMPTS and offset not in self.force_failed:
             self.force_fail(offset, reason)
-        elif attempts >= ATTEMPTS and offset not in self.failing:
-            self.failing[offset] = reason
+        elif attempts >= ATTEMPTS and offset not in self.poison_reasons:
+            self.poison_reasons[offset] = reason
             self.add_note(f"{self._label} offset {offset} failed: {reason}")

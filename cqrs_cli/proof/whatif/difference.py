@@ -199,11 +199,11 @@ class _State(Struct):
     state: Raw
 
 
-def masked_state(aggregate: Aggregate, stored: StoredState | None) -> StoredState | None:
+def masked_state(aggregate: Aggregate, stored_state: StoredState | None) -> StoredState | None:
     """Return a state with its personal values masked."""
-    if stored is None or not aggregate.has_personal_fields:
-        return stored
-    return replace(stored, state=aggregate.personal.redact_data(aggregate.state, stored.state))
+    if stored_state is None or not aggregate.has_personal_fields:
+        return stored_state
+    return replace(stored_state, state=aggregate.personal.redact_data(aggregate.state, stored_state.state))
 
 
 def _masked_data(aggregate: Aggregate, event: EventEnvelope) -> Raw:
@@ -220,5 +220,7 @@ def _decision_json(aggregate: Aggregate, verdict: Verdict, events: Sequence[Even
     return encode_json(_Decision(*fields, verdict.version, verdict.original, json_events))
 
 
-def _state_json(stored: StoredState | None) -> bytes:
-    return encode_json(None if stored is None else _State(stored.version, Raw(stored.state)))
+def _state_json(stored_state: StoredState | None) -> bytes:
+    return encode_json(
+        None if stored_state is None else _State(stored_state.version, Raw(stored_state.state))
+    )

@@ -72,8 +72,8 @@ class FileSearch:
                 yield from self._search_lmdb(folder, str(file))
 
     def _search_bytes(self, chunks: Iterable[bytes], location: str) -> Iterator[FileFinding]:
-        if (at := self.patterns.find_in(chunks)) is not None:
-            yield FileFinding(f"{location} byte {at}", "has an erased value in plain text")
+        if (byte_offset := self.patterns.find_in(chunks)) is not None:
+            yield FileFinding(f"{location} byte {byte_offset}", "has an erased value in plain text")
 
     def _search_lmdb(self, folder: Path, location: str) -> Iterator[FileFinding]:
         deleted_keys = [kid for kid in cached_kids(folder) if kid in self.erased.kids]
@@ -88,19 +88,21 @@ class FileSearch:
         except (CqrsError, lmdb.Error):
             return  # another LMDB file
         with closing(store):
-            for name, saved in store.items():
+            for name, stored_state in store.items():
                 if (aggregate := self.erased.get(name)) is not None:
-                    for problem in self._search_state(aggregate, saved):
+                    for problem in self._search_state(aggregate, stored_state):
                         yield FileFinding(location, f"a shard {problem}, of {name!r}")
 
     def _is_owned_cache(self, cache: Path) -> bool:
         """True for a cache that an owner reads when it starts; False for a copied or quarantined cache."""
         return cache.parent == self.shards and cache.suffix == KEYS_SUFFIX and cache.stem.isdigit()
 
-    def _search_state(self, aggregate: ErasedAggregate, saved: StoredState) -> Iterator[str]:
-        yield from find_state_problems(aggregate.key_entry, self.state, saved)
+    def _search_state(self, aggregate: ErasedAggregate, stored_state: StoredState) -> Iterator[str]:
+        yield from find_state_problems(aggregate.key_entry, self.state, stored_state)
         with suppress(ValueError):  # `find_state_problems` has reported it
-            if (kid := aggregate.spared_key(kids_of_data(saved.state), saved.version)) is not None:
+            if (
+                kid := aggregate.spared_key(kids_of_data(stored_state.state), stored_state.version)
+            ) is not None:
                 yield f"has a state encrypted with {spared_key_text(kid)}"
 
     def search_store(self, folder: StorageFolder) -> Iterator[FileFinding]:

@@ -8,14 +8,15 @@ NEVER = -1
 
 
 class ExpiringRecords(NamedTuple):
-    """Records of erased aggregates that the broker will delete, the last record at `until` (ms).
+    """Records of erased aggregates that the broker will delete, the last record at `until` (ms). `description`: the
+    end of the message, such as `with the values as sent`.
 
     `until` is None if the broker deletes them by compaction, without a time limit in the topic's settings, and `NEVER`
     if they are kept for ever.
     """
 
     topic: str
-    what: str
+    description: str
     records: int
     until: int | None
 
@@ -38,7 +39,7 @@ class TopicFinding(NamedTuple):
     topic: str
     partition: int
     offset: int
-    what: str
+    problem: str
 
     def __str__(self) -> str:
-        return f"{self.topic} partition {self.partition} offset {self.offset} {self.what}"
+        return f"{self.topic} partition {self.partition} offset {self.offset} {self.problem}"

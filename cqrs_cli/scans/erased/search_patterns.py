@@ -11,7 +11,7 @@ MIN_PATTERN_BYTES = 5
 #: The search uses at most this number of bytes of a text, from its start.
 _MAX_PATTERN_BYTES = 64
 
-_END = b""
+_END = b""  # the key that marks the end of a text in the tree
 
 
 class SearchPatterns:
@@ -23,7 +23,7 @@ class SearchPatterns:
         self.count = len(patterns)
         self.too_short = sum(len(form) < MIN_PATTERN_BYTES for form in forms)
         self._overlap = max(map(len, patterns), default=1) - 1
-        self._regex = re.compile(_regex(_prefix_tree(patterns)), re.DOTALL) if patterns else None
+        self._regex = re.compile(_regex_of(_prefix_tree(patterns)), re.DOTALL) if patterns else None
 
     def find_in(self, chunks: Iterable[bytes]) -> int | None:
         """Return the offset of the first match in the bytes of a file; None if there is no match."""
@@ -32,8 +32,8 @@ class SearchPatterns:
         tail, offset = b"", 0
         for chunk in chunks:
             window = tail + chunk
-            if (found := self._regex.search(window)) is not None:
-                return offset - len(tail) + found.start()
+            if (match := self._regex.search(window)) is not None:
+                return offset - len(tail) + match.start()
             offset += len(chunk)
             tail = window[max(0, len(window) - self._overlap) :]
         return None
@@ -47,18 +47,19 @@ def _forms(text: str) -> Iterator[bytes]:
 
 
 def _prefix_tree(patterns: Iterable[bytes]) -> dict[bytes, Any]:
+    """Return the patterns as a tree of single bytes: `ab` and `ac` become `{a: {b: {_END: {}}, c: {_END: {}}}}`."""
     root: dict[bytes, Any] = {}
     for form in patterns:
         node = root
-        for number in form:
-            node = node.setdefault(bytes([number]), {})
+        for byte in form:
+            node = node.setdefault(bytes([byte]), {})
         node[_END] = {}
     return root
 
 
-def _regex(trie: dict[bytes, Any]) -> bytes:
+def _regex_of(trie: dict[bytes, Any]) -> bytes:
     """Return a regular expression that reads each byte once, for any number of texts."""
     if _END in trie:  # the shortest text with this prefix is sufficient
         return b""
-    branches = [re.escape(first) + _regex(rest) for first, rest in trie.items()]
+    branches = [re.escape(first) + _regex_of(rest) for first, rest in trie.items()]
     return branches[0] if len(branches) == 1 else b"(?:%b)" % b"|".join(branches)

@@ -23,16 +23,16 @@ from cqrs_cli.proof.erased import (
 from cqrs_cli.scans.erased.findings import NEVER, ExpiringRecords, RecordCount, TopicFinding
 
 #: Milliseconds until an unreferenced payload is deleted: `payloads gc` first moves it to another folder.
-_PAYLOADS = 2 * 24 * 3600 * 1000
+_PAYLOAD_GC_DELAY = 2 * 24 * 3600 * 1000
 
-#: A `max.compaction.lag.ms` above this number is no limit, such as the broker's default.
-_NO_LAG = 2**53
+#: A `max.compaction.lag.ms` above this number counts as no limit. The broker's default is higher.
+_MAX_LAG_LIMIT = 2**53
 
 
 @dataclass
 class TopicSearch:
-    """A search of the topics: call `run`, then read the results. `texts`: the erased values that are still in records;
-    `sums`: the payloads to which erased commands refer.
+    """A search of the topics: call `run`, then read the results. `texts`: the erased values that records still contain;
+    `payload_sums`: the payloads to which erased commands refer.
     """
 
     connection: Connection
@@ -41,10 +41,10 @@ class TopicSearch:
     infos: dict[str, TopicInfo]  # of the existing topics
     erased: ErasedAggregates = field(default_factory=ErasedAggregates)
     findings: list[TopicFinding] = field(default_factory=list)
-    waiting: list[ExpiringRecords] = field(default_factory=list)
+    expiring: list[ExpiringRecords] = field(default_factory=list)
     texts: set[str] = field(default_factory=set)
-    sums: set[str] = field(default_factory=set)
-    shared: int = 0  # values that living aggregates have too: not searched
+    payload_sums: set[str] = field(default_factory=set)
+    shared_texts: int = 0  # values that living aggregates have too: not searched
 
     def __post_init__(self) -> None:
         self._codec = self.connection.payload_codec()
@@ -54,12 +54,19 @@ class TopicSearch:
         report("reading the erasures")
         for _, records in self._read_topic(self.topics.events):
             self.erased.read(records)
-        steps = (self._keys, self._events, self._commands, self._dead_letters, self._deferred, self._outcomes)
-        for step in steps if self.erased else ():
-            report(f"searching the {step.__name__.strip('_').replace('_', ' ')}")
+        steps = {
+            "keys": self._read_keys,
+            "events": self._search_events,
+            "commands": self._search_commands,
+            "dead letters": self._search_dead_letters,
+            "deferred": self._search_deferred,
+            "outcomes": self._search_outcomes,
+        }
+        for name, step in steps.items() if self.erased else ():
+            report(f"searching the {name}")
             step()
 
-    def _events(self) -> None:
+    def _search_events(self) -> None:
         topic = self.topics.events
         for partition, batch in self._read_topic(topic):
             own_records = [record for record in batch if self.erased.find_by_key(record.key) is not None]
@@ -80,31 +87,34 @@ class TopicSearch:
         if plain.names:
             self.texts |= plain.texts
             problem = f"has {' and '.join(map(repr, plain.names))} of an erased aggregate in plain text: it {reason}"
-            self.findings.append(finding._replace(what=problem))
+            self.findings.append(finding._replace(problem=problem))
 
     def _add_decryptable(self, finding: TopicFinding, kid: str | None) -> None:
         if kid is not None:
-            self.findings.append(finding._replace(what=f"is encrypted with {spared_key_text(kid)}"))
+            self.findings.append(finding._replace(problem=f"is encrypted with {spared_key_text(kid)}"))
 
-    def _commands(self) -> None:
+    def _search_commands(self) -> None:
         """Collect the values of erased commands as search texts for files. Retention deletes the commands."""
-        waiting_records, payload_records = RecordCount(), RecordCount()
+        record_count, payload_records = RecordCount(), RecordCount()
         for partition, batch in self._read_topic(self.topics.commands):
             for record in batch:
                 aggregate = self.erased.find_by_key(record.key)
                 if aggregate is None or not aggregate.last.is_after(partition, record):
                     continue
                 if command_may_have_payload(record) and (reference := command_reference(record)) is not None:
-                    self.sums.add(reference.sha256)
+                    self.payload_sums.add(reference.sha256)
                     payload_records.count_record(record.timestamp)
                 plain = self._plain_in_command(partition, record)
                 if plain.names:
                     self.texts |= plain.texts
-                    waiting_records.count_record(record.timestamp)
+                    record_count.count_record(record.timestamp)
         self._drop_shared_texts()
-        self._add_until_retention("commands", "with the values as sent", waiting_records)
+        self._add_until_retention("commands", "with the values as sent", record_count)
         self._add_until_retention(
-            "commands", "whose payloads are in the store, until payloads gc", payload_records, _PAYLOADS
+            "commands",
+            "whose payloads are in the store, until payloads gc",
+            payload_records,
+            _PAYLOAD_GC_DELAY,
         )
 
     def _drop_shared_texts(self) -> None:
@@ -117,24 +127,24 @@ class TopicSearch:
                 aggregate = self.erased.find_by_key(record.key)
                 if aggregate is None or not aggregate.last.is_after(partition, record):
                     self.texts -= self._plain_in_command(partition, record).texts
-        self.shared = before - len(self.texts)
+        self.shared_texts = before - len(self.texts)
 
     def _plain_in_command(self, partition: int, record: Record) -> PlainFields:
         decoded = self._codec.decode_if_available(self.topics.commands, partition, record)
         return plain_in_command(self.aggregate.commands, decoded)
 
-    def _dead_letters(self) -> None:
-        waiting_records = RecordCount()
+    def _search_dead_letters(self) -> None:
+        record_count = RecordCount()
         for _, batch in self._read_topic(self.topics.dead_letters):
             for record in batch:
                 aggregate = self.erased.find_by_key(record.key)
                 if aggregate is not None and record.timestamp <= aggregate.last.time:
-                    waiting_records.count_record(record.timestamp)
-        self._add_until_retention("dead-letters", "with the records as sent", waiting_records)
+                    record_count.count_record(record.timestamp)
+        self._add_until_retention("dead-letters", "with the records as sent", record_count)
 
-    def _deferred(self) -> None:
+    def _search_deferred(self) -> None:
         """Check the latest record of each entry. Compaction deletes the earlier records."""
-        topic, latest, waiting_records = (
+        topic, latest, record_count = (
             self.topics.deferred,
             dict[tuple[int, bytes], tuple[Record, Deferral]](),
             RecordCount(),
@@ -142,8 +152,8 @@ class TopicSearch:
         for partition, batch in self._read_topic(topic):
             for record in batch:
                 key = (partition, record.key or b"")
-                if (before := latest.pop(key, None)) is not None and self._plain_entry(before[1]).names:
-                    waiting_records.count_record(record.timestamp)
+                if (replaced := latest.pop(key, None)) is not None and self._plain_entry(replaced[1]).names:
+                    record_count.count_record(record.timestamp)
                 if record.value is not None:
                     try:
                         latest[key] = record, read_deferral(record.key, record.value)
@@ -159,7 +169,7 @@ class TopicSearch:
                     finding, aggregate.spared_key(kids_of_document(entry.command), entry.version)
                 )
         self._add_until_compaction(
-            topic, "with values in plain text, which later records replaced", waiting_records
+            topic, "with values in plain text, which later records replaced", record_count
         )
 
     def _plain_entry(self, entry: Deferral) -> PlainFields:
@@ -168,7 +178,7 @@ class TopicSearch:
         record = Record(0, 0, entry.subject.encode(), entry.command, [*HEADERS])
         return plain_in_command(self.aggregate.commands, record)
 
-    def _outcomes(self) -> None:
+    def _search_outcomes(self) -> None:
         topic, texts = self.topics.outcomes, [text.casefold() for text in self.texts]
         for partition, batch in self._read_topic(topic):
             for record in batch:
@@ -182,15 +192,15 @@ class TopicSearch:
                     problem = "has an erased value in its message"
                     self.findings.append(TopicFinding(topic, partition, record.offset, problem))
 
-    def _keys(self) -> None:
+    def _read_keys(self) -> None:
         """Read the active data keys. This is the first step, because the other steps use the keys."""
-        topic, waiting_records = self.topics.keys, RecordCount()
+        topic, record_count = self.topics.keys, RecordCount()
         for partition, batch in self._read_topic(topic) if topic in self.infos else ():
             for record in batch:
                 if (aggregate := self.erased.find_by_key(record.key)) is None:
                     continue
                 if aggregate.active_kid in aggregate.erased_kids:
-                    waiting_records.count_record(record.timestamp)
+                    record_count.count_record(record.timestamp)
                 aggregate.active_kid, aggregate.active_key_position = (
                     kid_of_key_record(record),
                     (partition, record.offset),
@@ -201,12 +211,10 @@ class TopicSearch:
                 partition, offset = aggregate.active_key_position
                 readable = "whoever has the keyring can decrypt the erased values"
                 self.findings.append(TopicFinding(topic, partition, offset, f"{problem}: {readable}"))
-        self._add_until_compaction(
-            topic, "of deleted keys, which are not compacted away yet", waiting_records
-        )
+        self._add_until_compaction(topic, "of deleted keys, which are not compacted away yet", record_count)
 
     def _add_until_retention(
-        self, kind: Kind, description: str, waiting_records: RecordCount, extra_ms: int = 0
+        self, kind: Kind, description: str, record_count: RecordCount, extra_ms: int = 0
     ) -> None:
         """Add records that retention will delete. It deletes a whole segment, after the segment is closed."""
         topic = self.topics.name(kind)
@@ -215,28 +223,28 @@ class TopicSearch:
         until = (
             NEVER
             if retention < 0
-            else waiting_records.newest + retention + info.number("segment.ms", 0) + extra_ms
+            else record_count.newest + retention + info.number("segment.ms", 0) + extra_ms
         )
-        self._add_waiting(ExpiringRecords(topic, description, waiting_records.count, until))
+        self._add_expiring(ExpiringRecords(topic, description, record_count.count, until))
 
-    def _add_until_compaction(self, topic: str, description: str, waiting_records: RecordCount) -> None:
+    def _add_until_compaction(self, topic: str, description: str, record_count: RecordCount) -> None:
         lag = self.infos[topic].number("max.compaction.lag.ms", 2**63 - 1) if topic in self.infos else 0
-        self._add_waiting(
+        self._add_expiring(
             ExpiringRecords(
                 topic,
                 description,
-                waiting_records.count,
-                None if lag > _NO_LAG else waiting_records.newest + lag,
+                record_count.count,
+                None if lag > _MAX_LAG_LIMIT else record_count.newest + lag,
             )
         )
 
-    def _add_waiting(self, waiting: ExpiringRecords) -> None:
-        if waiting.records:
-            self.waiting.append(waiting)
+    def _add_expiring(self, expiring: ExpiringRecords) -> None:
+        if expiring.records:
+            self.expiring.append(expiring)
 
     def _read_topic(self, topic: str) -> Iterator[tuple[int, list[Record]]]:
         """Yield all committed records in batches, with their partition."""
-        numbers = range(self.infos[topic].partitions)
-        for number, (start, end) in readers.bounds(self.connection, topic, numbers).items():
-            for records in readers.read(self.connection, topic, number, start, end):
-                yield number, records
+        partitions = range(self.infos[topic].partitions)
+        for partition, (start, end) in readers.bounds(self.connection, topic, partitions).items():
+            for records in readers.read(self.connection, topic, partition, start, end):
+                yield partition, records

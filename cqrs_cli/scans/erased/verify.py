@@ -48,7 +48,7 @@ class ErasureReport:
     @property
     def endless(self) -> list[str]:
         """The topics that keep erased values for ever."""
-        return sorted({waiting.topic for waiting in self.topics.waiting if waiting.until == NEVER})
+        return sorted({records.topic for records in self.topics.expiring if records.until == NEVER})
 
 
 def verify_erasure(
@@ -59,11 +59,11 @@ def verify_erasure(
     paths: Sequence[Path] = (),
     report: Callable[[str], None] = lambda text: None,
 ) -> ErasureReport:
-    """Search for data of erased aggregates in the topics, in the files that cqrs wrote, and in the paths `search_path`.
+    """Search for data of erased aggregates in the topics, in the files that cqrs wrote, and in `paths`.
 
     Raises `ConfigurationError` for missing ACLs, missing topics, or a path that does not exist.
     """
-    began = time.monotonic()
+    started = time.monotonic()
     with Admin(connection) as admin:
         if missing_acls := admin.missing_acls(required_acls("read", topics, personal=True)):
             raise denied_acls(missing_acls, "read")
@@ -90,10 +90,15 @@ def verify_erasure(
             findings += [
                 finding
                 for finding in file_search.search_store(folder)
-                if _payload_name(finding) not in topic_search.sums
+                if _payload_name(finding) not in topic_search.payload_sums
             ]
     return ErasureReport(
-        topic_search, file_search.patterns, locations, findings, file_search.caches, time.monotonic() - began
+        topic_search,
+        file_search.patterns,
+        locations,
+        findings,
+        file_search.caches,
+        time.monotonic() - started,
     )
 
 

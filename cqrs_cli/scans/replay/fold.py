@@ -56,13 +56,13 @@ class Total(NamedTuple):
         )
 
 
-NOTHING = Total()
+EMPTY_TOTAL = Total()
 
-#: Version, state, and the time of the last event.
-_At = tuple[int, State, str]
+#: An aggregate at a version: version, state, and the time of the last event.
+_Snapshot = tuple[int, State, str]
 
 
-def _foreign(subject: str) -> FoldError:
+def _foreign_event_error(subject: str) -> FoldError:
     return FoldError(f"the event of {subject!r} has the key of another aggregate")
 
 
@@ -88,13 +88,13 @@ class ReplayFold:
         self._aggregate = aggregate
         self._until = until
         self._limit = limit
-        self._now: dict[str, _At] = {}
-        self._kept = self._now if until is None else {}
+        self._latest: dict[str, _Snapshot] = {}
+        self._at_until = self._latest if until is None else {}
         self._part = part
-        self._low, self._high = part.start, part.stop  # hashes of the aggregates in memory
+        self._low_hash, self._high_hash = part.start, part.stop  # hashes of the aggregates in memory
         self._spills: list[Spill] = []  # of higher hashes, the highest first
-        self._total = NOTHING
-        self._waiting = 0  # events on disk
+        self._total = EMPTY_TOTAL
+        self._spilled_events = 0  # events on disk
         self._files = ExitStack()
         self._progress = progress
         if progress is not None:
@@ -108,7 +108,7 @@ class ReplayFold:
         """
         self._fold(values, offset_of)
         if self._progress is not None and values:
-            self._progress.report_read(len(values), offset_of(len(values) - 1), self._waiting)
+            self._progress.report_read(len(values), offset_of(len(values) - 1), self._spilled_events)
 
     def _fold(self, values: Sequence[bytes | None], offset_of: Callable[[int], int]) -> None:
         index = 0
@@ -118,7 +118,7 @@ class ReplayFold:
             except (FoldError, ValueError) as error:
                 raise ReplayFoldError(offset_of(index), str(error)) from error
             index += 1
-        if self._limit is not None and self._limit.is_reached(len(self._now)):
+        if self._limit is not None and self._limit.is_reached(len(self._latest)):
             self._spill()
 
     def _fold_fast(self, values: Sequence[bytes | None], start: int, offset_of: Callable[[int], int]) -> int:
@@ -127,28 +127,28 @@ class ReplayFold:
 
         This is `fold_next`, inlined for many events: one lookup for all events is faster than a call for each event.
         """
-        now, kept, until, decode, step = (
-            self._now,
-            self._kept,
+        latest, at_until, until, decode, step = (
+            self._latest,
+            self._at_until,
             self._until,
             decode_event_fields,
             self._aggregate.step,
         )
         is_shared = bool(self._spills) or self._part != WHOLE
-        absent: _At = (0, self._aggregate.decider.initial, "")
+        absent: _Snapshot = (0, self._aggregate.decider.initial, "")
         try:
             for index in range(start, len(values)):
-                fact = decode(values[index])  # type: ignore[arg-type]  # None: see `_fold_checked`
-                subject = fact.subject
+                event = decode(values[index])  # type: ignore[arg-type]  # None: see `_fold_checked`
+                subject = event.subject
                 if is_shared and self._is_spilled(subject, values[index], offset_of, index):
                     continue
-                version, state, _ = now.get(subject, absent)
-                if fact.aggregateversion != version + 1:
+                version, state, _ = latest.get(subject, absent)
+                if event.aggregateversion != version + 1:
                     return index
-                time = fact.time
-                now[subject] = at = (version + 1, step(state, fact.type, fact.data), time)
+                time = event.time
+                latest[subject] = snapshot = (version + 1, step(state, event.type, event.data), time)
                 if until is not None and time <= until:
-                    kept[subject] = at
+                    at_until[subject] = snapshot
         except CqrsError:
             raise
         except PROCESS_ERRORS as error:
@@ -163,12 +163,12 @@ class ReplayFold:
         """Fold a record at which `_fold_fast` stopped; raise `FoldError` or `ValueError` with the reason."""
         event = read_event(value)
         if hash_of(event.subject.encode()) not in self._part:
-            raise _foreign(event.subject)
-        version, state, _ = self._now.get(event.subject, (0, self._aggregate.decider.initial, ""))
-        at = (version + 1, fold_next(self._aggregate, version, state, event), event.time)
-        self._now[event.subject] = at
+            raise _foreign_event_error(event.subject)
+        version, state, _ = self._latest.get(event.subject, (0, self._aggregate.decider.initial, ""))
+        snapshot = (version + 1, fold_next(self._aggregate, version, state, event), event.time)
+        self._latest[event.subject] = snapshot
         if self._until is not None and event.time <= self._until:
-            self._kept[event.subject] = at
+            self._at_until[event.subject] = snapshot
 
     @property
     def aggregate(self) -> Aggregate:
@@ -179,15 +179,15 @@ class ReplayFold:
         """Yield each aggregate once, as at `until`. Raises `ReplayFoldError` like `fold`, for aggregates on disk."""
         encode, aggregate = self._aggregate.encode_state, self._aggregate
         while True:
-            events = summed = 0
-            for aggregate_id, (version, state, time) in self._kept.items():
+            events = digest_sum = 0
+            for aggregate_id, (version, state, time) in self._at_until.items():
                 data = encode(state)
                 events += version
-                summed += digest.state_digest(aggregate, aggregate_id, version, data)
+                digest_sum += digest.state_digest(aggregate, aggregate_id, version, data)
                 yield AggregateRow(aggregate_id, version, time, data, state)
-            self._total = self._total.plus(Total(len(self._kept), events, summed % digest.MODULUS))
-            self._now.clear()
-            self._kept.clear()
+            self._total = self._total.plus(Total(len(self._at_until), events, digest_sum % digest.MODULUS))
+            self._latest.clear()
+            self._at_until.clear()
             if not self._spills:
                 return
             self._load_spill(self._spills.pop())
@@ -208,50 +208,52 @@ class ReplayFold:
         """True if the event's aggregate is on disk; the event is then written to the same file. Raises `FoldError` for
         an aggregate of another part.
         """
-        hashed = hash_of(subject.encode())
-        if self._low <= hashed < self._high:
+        id_hash = hash_of(subject.encode())
+        if self._low_hash <= id_hash < self._high_hash:
             return False
-        spill = next((spill for spill in self._spills if spill.low <= hashed < spill.high), None)
+        spill = next((spill for spill in self._spills if spill.low <= id_hash < spill.high), None)
         if spill is None:
-            raise _foreign(subject)
+            raise _foreign_event_error(subject)
         spill.add_event(offset_of(index), value or b"")
-        self._waiting += 1
+        self._spilled_events += 1
         return True
 
     def _spill(self) -> None:
         """Write the aggregates with the upper half of the hashes to disk."""
-        middle = (self._low + self._high) // 2
-        if middle == self._low:
+        middle = (self._low_hash + self._high_hash) // 2
+        if middle == self._low_hash:
             return
-        spill = Spill(middle, self._high, self._personal)
+        spill = Spill(middle, self._high_hash, self._personal)
         self._files.callback(spill.close)
-        for aggregate_id in [name for name in self._now if hash_of(name.encode()) >= middle]:
-            now = self._now.pop(aggregate_id)
-            kept = now if self._kept is self._now else self._kept.pop(aggregate_id, None)
+        for aggregate_id in [name for name in self._latest if hash_of(name.encode()) >= middle]:
+            latest = self._latest.pop(aggregate_id)
+            at_until = latest if self._at_until is self._latest else self._at_until.pop(aggregate_id, None)
             spill.add_state(
-                SpilledState(aggregate_id, self._encoded(now), None if kept is None else self._encoded(kept))
+                SpilledState(
+                    aggregate_id, self._encode(latest), None if at_until is None else self._encode(at_until)
+                )
             )
         self._spills.append(spill)
-        self._high = middle
+        self._high_hash = middle
 
     def _load_spill(self, spill: Spill) -> None:
         """Continue with the aggregates and events of a spill file; the aggregates in memory are finished."""
-        self._low, self._high = spill.low, spill.high
+        self._low_hash, self._high_hash = spill.low, spill.high
         for state in spill.states():
-            self._now[state.id] = self._decoded(state.now)
-            if state.kept is not None:
-                self._kept[state.id] = self._decoded(state.kept)
+            self._latest[state.id] = self._decode(state.latest)
+            if state.at_until is not None:
+                self._at_until[state.id] = self._decode(state.at_until)
         for values, offsets in spill.events():
-            self._waiting -= len(values)
+            self._spilled_events -= len(values)
             self._fold(values, offsets.__getitem__)
             if self._progress is not None:
-                self._progress.report_spilled(self._waiting)
+                self._progress.report_spilled(self._spilled_events)
         spill.close()
 
-    def _encoded(self, at: _At) -> tuple[int, bytes, str]:
-        version, state, time = at
+    def _encode(self, snapshot: _Snapshot) -> tuple[int, bytes, str]:
+        version, state, time = snapshot
         return version, self._aggregate.encode_state(state), time
 
-    def _decoded(self, at: tuple[int, bytes, str]) -> _At:
-        version, data, time = at
+    def _decode(self, snapshot: tuple[int, bytes, str]) -> _Snapshot:
+        version, data, time = snapshot
         return version, self._aggregate.decode_state(data), time

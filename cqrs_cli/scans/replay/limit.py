@@ -5,7 +5,7 @@ from collections.abc import Callable
 from cqrs_cli.system.memory import process_memory
 
 #: With fewer aggregates the limit is never reached: something else uses the memory.
-FEWEST = 1_000
+MIN_AGGREGATES = 1_000
 
 #: Tolerance above the limit, because the size of the reader's buffers varies.
 _SLACK = 1.05
@@ -18,18 +18,25 @@ class MemoryLimit:
     which the limit was reached stays the maximum; larger aggregates lower it.
     """
 
-    def __init__(self, limit: int, used: Callable[[], int] = process_memory, fewest: int = FEWEST) -> None:
-        self._used, self._fewest = used, fewest
-        self._most: int | None = None
-        self._limit = max(limit, int(used() * _SLACK))  # an earlier task may have left free memory
+    def __init__(
+        self,
+        limit: int,
+        memory_in_use: Callable[[], int] = process_memory,
+        min_aggregates: int = MIN_AGGREGATES,
+    ) -> None:
+        self._memory_in_use, self._min_aggregates = memory_in_use, min_aggregates
+        self._max_aggregates: int | None = None
+        self._limit = max(limit, int(memory_in_use() * _SLACK))  # an earlier task may have left free memory
 
     def is_reached(self, aggregates: int) -> bool:
         """True if the process holds too many aggregates."""
-        if aggregates < self._fewest:
+        if aggregates < self._min_aggregates:
             return False
-        used = self._used()
+        used = self._memory_in_use()
         if used <= self._limit:
-            return self._most is not None and aggregates >= self._most
+            return self._max_aggregates is not None and aggregates >= self._max_aggregates
         self._limit = int(used * _SLACK)
-        self._most = aggregates if self._most is None else min(self._most, aggregates)
+        self._max_aggregates = (
+            aggregates if self._max_aggregates is None else min(self._max_aggregates, aggregates)
+        )
         return True

@@ -10,12 +10,12 @@ from cqrs_cli.telemetry.task_reports import REPORT_INTERVAL, TaskReport, TaskRep
 class ReplayProgress(TaskReporter):
     """Reports to the driver how many events of a partition are read and folded."""
 
-    def __init__(self, to: Address | None, task: int, start: int, every: float = REPORT_INTERVAL) -> None:
+    def __init__(self, to: Address | None, task: int, start: int, interval: float = REPORT_INTERVAL) -> None:
         """`start`: the offset from which the task reads."""
         self._task, self._start = task, start
         self._offsets = self._events = 0  # read so far
         self._spilled = 0
-        super().__init__(to, every)
+        super().__init__(to, interval)
 
     def start_segment(self, start: int) -> None:
         """Continue in another log. `start`: the position from which finished offsets are counted."""
@@ -33,5 +33,7 @@ class ReplayProgress(TaskReporter):
         self.report_if_due()
 
     def current_report(self) -> TaskReport:
-        done = max(0.0, 1 - self._spilled / max(1, self._events))  # share of the read events that are folded
-        return TaskReport(self._task, int(self._offsets * done), int(self._events * done))
+        folded_share = max(
+            0.0, 1 - self._spilled / max(1, self._events)
+        )  # share of the read events that are folded
+        return TaskReport(self._task, int(self._offsets * folded_share), int(self._events * folded_share))

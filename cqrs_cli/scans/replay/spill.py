@@ -11,22 +11,24 @@ import msgspec
 from cqrs_cli.codec.scratch_cipher import ScratchCipher
 from cqrs_cli.errors import ConfigurationError
 
-#: Buffer size of a file in bytes. Each time that memory is full adds a file; some dozens of files are possible.
+#: Buffer size of a file in bytes. Each time that memory is full adds a file; dozens of files are possible.
 _BUFFER = 1 << 17
 
-#: Bytes of events in one batch.
-_BYTES_TOGETHER = 1 << 20
+#: The number of bytes at which a batch of events ends.
+_BATCH_BYTES = 1 << 20
 
 _FRAME = Struct(">QI")  # offset, bytes of the value
 _LENGTH = Struct(">I")
 
 
 class SpilledState(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """An aggregate on disk: version, JSON of the state, and time of the last event, now and at `until`."""
+    """An aggregate on disk: version, JSON of the state, and time of the last event. `latest`: after all events so far;
+    `at_until`: after the events up to `until`.
+    """
 
     id: str
-    now: tuple[int, bytes, str]
-    kept: tuple[int, bytes, str] | None = None
+    latest: tuple[int, bytes, str]
+    at_until: tuple[int, bytes, str] | None = None
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -39,38 +41,38 @@ class Spill:
     The states are written first, then the events; then both are read once, in this order.
     """
 
-    def __init__(self, low: int, high: int, is_sealed: bool = False) -> None:
-        """`is_sealed`: encrypt the file with a random key that only this object holds, in memory."""
+    def __init__(self, low: int, high: int, is_encrypted: bool = False) -> None:
+        """`is_encrypted`: encrypt the file with a random key that only this object holds, in memory."""
         self.low = low
         self.high = high
-        self._cipher = ScratchCipher() if is_sealed else None
+        self._cipher = ScratchCipher() if is_encrypted else None
         self._states = 0
         try:
             self._file: IO[bytes] = tempfile.TemporaryFile(  # noqa: SIM115  # `close` is ours
                 buffering=_BUFFER, prefix="cqrs-replay-"
             )
         except OSError as error:
-            raise _no_room(error) from error
+            raise _disk_error(error) from error
 
     def add_state(self, state: SpilledState) -> None:
         """Write an aggregate."""
-        encoded = self._sealed(_encode(state))
+        encoded = self._encrypt(_encode(state))
         self._states += 1
         self._write(_LENGTH.pack(len(encoded)) + encoded)
 
     def add_event(self, offset: int, value: bytes) -> None:
         """Write an event of one of the file's aggregates."""
-        sealed = self._sealed(value)
-        self._write(_FRAME.pack(offset, len(sealed)) + sealed)
+        encrypted = self._encrypt(value)
+        self._write(_FRAME.pack(offset, len(encrypted)) + encrypted)
 
     def states(self) -> Iterator[SpilledState]:
         """Yield the aggregates, from the start of the file."""
         try:
             self._file.seek(0)  # flushes the buffer
         except OSError as error:
-            raise _no_room(error) from error
+            raise _disk_error(error) from error
         for _ in range(self._states):
-            yield _decode(self._opened(self._read(_LENGTH.unpack(self._read(_LENGTH.size))[0])))
+            yield _decode(self._decrypt(self._read(_LENGTH.unpack(self._read(_LENGTH.size))[0])))
 
     def events(self) -> Iterator[tuple[list[bytes], list[int]]]:
         """Yield batches of events and their offsets. Call it after `states`."""
@@ -78,9 +80,9 @@ class Spill:
         while frame := self._read(_FRAME.size):
             offset, length = _FRAME.unpack(frame)
             offsets.append(offset)
-            values.append(self._opened(self._read(length)))
+            values.append(self._decrypt(self._read(length)))
             size += length
-            if size >= _BYTES_TOGETHER:
+            if size >= _BATCH_BYTES:
                 yield values, offsets
                 values, offsets, size = [], [], 0
         yield values, offsets
@@ -90,23 +92,23 @@ class Spill:
         with suppress(OSError):  # a full disk: the buffered data are no longer needed
             self._file.close()
 
-    def _sealed(self, content: bytes) -> bytes:
+    def _encrypt(self, content: bytes) -> bytes:
         return content if self._cipher is None else self._cipher.encrypt(content)
 
-    def _opened(self, content: bytes) -> bytes:
+    def _decrypt(self, content: bytes) -> bytes:
         return content if self._cipher is None else self._cipher.decrypt(content)
 
     def _write(self, content: bytes) -> None:
         try:
             self._file.write(content)
         except OSError as error:
-            raise _no_room(error) from error
+            raise _disk_error(error) from error
 
     def _read(self, size: int) -> bytes:
         return self._file.read(size)
 
 
-def _no_room(error: OSError) -> ConfigurationError:
+def _disk_error(error: OSError) -> ConfigurationError:
     return ConfigurationError(
         f"aggregates that do not fit into memory cannot be stored in {tempfile.gettempdir()} ({error.strerror})",
         "free disk space, or set TMPDIR to another folder",

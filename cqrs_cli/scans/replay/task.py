@@ -18,7 +18,7 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.registry import load
 from cqrs_cli.scans.guarded import guarded
 from cqrs_cli.scans.plan import KeyScanPlan
-from cqrs_cli.scans.replay.fold import NOTHING, ReplayFold, ReplayFoldError, Total
+from cqrs_cli.scans.replay.fold import EMPTY_TOTAL, ReplayFold, ReplayFoldError, Total
 from cqrs_cli.scans.replay.limit import MemoryLimit
 from cqrs_cli.scans.replay.parts import in_part, part_of
 from cqrs_cli.scans.replay.progress import ReplayProgress
@@ -26,7 +26,7 @@ from cqrs_cli.system.memory import memory_share
 from cqrs_cli.telemetry.datagrams import Address
 from cqrs_cli.telemetry.task_reports import REPORT_INTERVAL
 
-#: A number above all offsets of a log.
+#: A number above all offsets of a log: positions in several logs become one number.
 _SEGMENT_FACTOR = 1 << 52
 
 
@@ -56,7 +56,7 @@ class ReplayResult:
     """The result of one task: a total, or the error that ends the replay."""
 
     partition: int
-    total: Total = NOTHING
+    total: Total = EMPTY_TOTAL
     error: CqrsError | None = None
 
 
@@ -66,7 +66,7 @@ def total_part(plan: ReplayPlan, task: int) -> ReplayResult:
     log = PartitionLog(plan.connection, plan.topics, partition)
 
     def work() -> ReplayResult:
-        with naming(plan, task), closing(_fold(plan, log, task)) as fold:
+        with located_errors(plan, task), closing(_fold(plan, log, task)) as fold:
             return ReplayResult(partition, fold.total())
 
     return guarded(
@@ -75,13 +75,13 @@ def total_part(plan: ReplayPlan, task: int) -> ReplayResult:
 
 
 def fold_part(plan: ReplayPlan, task: int) -> tuple[ReplayFold | None, ReplayResult]:
-    """Fold all aggregates of a part; an error is in the result. Use the fold inside `naming`, and close it."""
+    """Fold all aggregates of a part; an error is in the result. Use the fold inside `located_errors`, and close it."""
     partition = plan.partition(task)
     log = PartitionLog(plan.connection, plan.topics, partition)
     folds: list[ReplayFold] = []
 
     def work() -> ReplayResult:
-        with naming(plan, task):
+        with located_errors(plan, task):
             folds.append(_fold(plan, log, task))
         return ReplayResult(partition)
 
@@ -92,7 +92,7 @@ def fold_part(plan: ReplayPlan, task: int) -> tuple[ReplayFold | None, ReplayRes
 
 
 @contextmanager
-def naming(plan: ReplayPlan, task: int) -> Iterator[None]:
+def located_errors(plan: ReplayPlan, task: int) -> Iterator[None]:
     """Convert `ReplayFoldError` into a `ContradictionError` with the position of the record."""
     try:
         yield
@@ -131,8 +131,8 @@ def _fold(plan: ReplayPlan, log: PartitionLog, task: int) -> ReplayFold:
 
 
 def _open_codec(plan: ReplayPlan, aggregate: Aggregate) -> RecordCodec:
-    """Return the codec of events. Without `plan.personal` they stay encrypted, and digests are equal: law 7 in
-    `testing`.
+    """Return the codec of events. Without `plan.personal` they stay encrypted. The digests are equal, because
+    `evolve` must not depend on personal values (`testing`, law 7).
     """
     if not plan.personal:
         return plan.connection.payload_codec()

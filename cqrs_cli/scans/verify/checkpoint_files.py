@@ -1,4 +1,4 @@
-"""The data of a partition that `verify --incremental` keeps: LMDB files, a file with the rest, their checksums."""
+"""The data of a partition that `verify --incremental` keeps: LMDB files, and a file with the other data."""
 
 import shutil
 import zlib
@@ -19,6 +19,7 @@ from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.trace_index import TraceIndex
 from cqrs_cli.storage.private import PRIVATE_FOLDER, atomic_write, sync_folder
 
+#: The name of the file, and of the folder with versions and ids.
 _CHECKPOINT_FILE, _STORE = "carried", "versions"
 #: The logs with index entries, each in its own folder.
 TRACES = ("outcomes", "events", "dead-letters")
@@ -26,10 +27,10 @@ _SUM_BYTES = 4
 _READ_BYTES = 1 << 20
 
 
-class _CheckpointFile(Struct, frozen=True):
+class _CheckpointFile(Struct, frozen=True, rename={"checkpoint": "carried"}):
     """The content of the file `carried`: the checkpoint, and a checksum of each LMDB file."""
 
-    carried: VerificationCheckpoint
+    checkpoint: VerificationCheckpoint
     sums: dict[str, int]
 
 
@@ -54,7 +55,7 @@ def load_checkpoint(folder: Path) -> VerificationCheckpoint:
         for name, checksum in _checksums(folder).items():
             if checksum != stored.sums[name]:
                 raise _damaged(folder / name / DATA_FILE)
-    return stored.carried
+    return stored.checkpoint
 
 
 def write_checkpoint_file(folder: Path, checkpoint: VerificationCheckpoint) -> None:
@@ -83,14 +84,14 @@ def _damaged(file: Path) -> ConfigurationError:
     return ConfigurationError(f"{file} is damaged", "choose a new folder: everything is verified again")
 
 
-class Folders(NamedTuple):
+class LmdbFolders(NamedTuple):
     """The folders of a partition's LMDB files: versions and ids; index entries of outcomes, events, dead letters."""
 
     store: Path
     traces: tuple[Path, ...]
 
 
-def create_checkpoint_folder(folder: Path, source: Path | None) -> Folders:
+def create_checkpoint_folder(folder: Path, source: Path | None) -> LmdbFolders:
     """Create a new folder for a partition, with copies of the LMDB files in `source`, if given."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, mode=PRIVATE_FOLDER)
@@ -98,7 +99,7 @@ def create_checkpoint_folder(folder: Path, source: Path | None) -> Folders:
         (folder / name).mkdir(mode=PRIVATE_FOLDER)
         if source is not None:
             shutil.copyfile(source / name / DATA_FILE, folder / name / DATA_FILE)
-    return Folders(folder / _STORE, tuple(folder / name for name in TRACES))
+    return LmdbFolders(folder / _STORE, tuple(folder / name for name in TRACES))
 
 
 def write_checkpoint(folder: Path, checkpoint: VerificationCheckpoint, traces: Iterable[TraceIndex]) -> None:

@@ -40,24 +40,26 @@ class CheckpointScope(Struct, frozen=True, kw_only=True):
     longest_window: int  # ms
     counts: tuple[int, ...] = ()  # partition counts so far; empty if never repartitioned
 
-    def difference(self, earlier: "CheckpointScope") -> str:
-        """Return the first difference from the topics and settings `earlier` of a checkpoint, or an empty text."""
+    def difference(self, earlier_scope: "CheckpointScope") -> str:
+        """Return the first difference from the topics and settings of a checkpoint, or an empty text."""
         for name in self.topics:
-            if name in earlier.topics and earlier.topics[name] != self.topics[name]:
+            if name in earlier_scope.topics and earlier_scope.topics[name] != self.topics[name]:
                 return f"topic {name} was recreated"
         for name in ("aggregate", "cluster", "topics", "partitions", "partitioner"):
-            if name == "partitions" and earlier.partitions in self.counts:
+            if name == "partitions" and earlier_scope.partitions in self.counts:
                 continue
-            if (current := getattr(self, name)) != (previous := getattr(earlier, name)):
+            if (current := getattr(self, name)) != (previous := getattr(earlier_scope, name)):
                 return f"its {name} was {_text(previous)}, and is now {_text(current)}"
         for name in ("dedup_window", "longest_window"):
-            if (current := getattr(self, name)) != (previous := getattr(earlier, name)):
+            if (current := getattr(self, name)) != (previous := getattr(earlier_scope, name)):
                 return f"its {name} was {previous} ms, and is now {current} ms"
         return ""
 
 
-class _Head(Struct, frozen=True):
-    proved: CheckpointScope
+class _Head(Struct, frozen=True, rename={"scope": "proved"}):
+    """The content of `verified.json`."""
+
+    scope: CheckpointScope
     generation: int
 
 
@@ -112,7 +114,7 @@ def _read_head(folder: Path, scope: CheckpointScope) -> _Head | None:
         raise UsageError(
             f"{file} cannot be read: {error}", "choose a new folder: everything is verified again"
         ) from error
-    if difference := scope.difference(head.proved):
+    if difference := scope.difference(head.scope):
         raise UsageError(
             f"{folder} belongs to other topics or settings: {difference}",
             "choose a new folder: everything is verified again",

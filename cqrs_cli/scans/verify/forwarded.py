@@ -18,10 +18,10 @@ class LostCommand(NamedTuple):
 
     partition: int
     offset: int
-    what: str
+    problem: str
 
 
-def find_lost(
+def find_lost_commands(
     log: PartitionLog, reports: Mapping[int, Report], tolerance: int, fits: Callable[[], FitsCommand]
 ) -> Iterator[LostCommand]:
     """Compare the tallies of forwarded and received commands. The logs are read again only if tallies differ.
@@ -33,8 +33,8 @@ def find_lost(
         for target, forwarded in report.forwarded_to.items():
             received = reports.get(target, Report()).received_from.get(source)
             if forwarded != received:
-                for offset, what in _find_differences(log, source, target, tolerance, fits()):
-                    yield LostCommand(source, offset, what)
+                for offset, problem in _find_differences(log, source, target, tolerance, fits()):
+                    yield LostCommand(source, offset, problem)
 
 
 def _find_differences(
@@ -44,13 +44,13 @@ def _find_differences(
 
     Outcomes are read before commands, because a visible outcome is committed together with the forwarded command.
     """
-    forwarder, commands = replace(log, partition=source), replace(log, partition=target)
-    outcomes = list(chain.from_iterable(forwarder.read("outcomes", *forwarder.bounds("outcomes"))))
-    originals = chain.from_iterable(forwarder.read("commands", *forwarder.bounds("commands")))
+    source_log, commands = replace(log, partition=source), replace(log, partition=target)
+    outcomes = list(chain.from_iterable(source_log.read("outcomes", *source_log.bounds("outcomes"))))
+    originals = chain.from_iterable(source_log.read("commands", *source_log.bounds("commands")))
     start, end = commands.bounds("commands", "read_uncommitted")
     since = None
     if start:
-        first = commands.first_record("commands", start, end)
-        since = 2**63 if first is None else first.timestamp + tolerance
+        first_record = commands.first_record("commands", start, end)
+        since = 2**63 if first_record is None else first_record.timestamp + tolerance
     received = chain.from_iterable(commands.read("commands", start, end))
     return missing_commands(source, target, outcomes, originals, received, since, fits)

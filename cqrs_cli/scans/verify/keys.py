@@ -17,7 +17,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.proof.key_records import KeyRecords, TopicKey, stored_key
 from cqrs_cli.proof.key_topic import KeyVerification
 from cqrs_cli.scans.verify.pairs import merge_aggregates
-from cqrs_cli.scans.verify.plan import ProofPlan
+from cqrs_cli.scans.verify.plan import VerificationPlan
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.store import Store
 
@@ -59,23 +59,27 @@ class LatestKeys:
         )
 
     def compare_with(
-        self, verification: KeyVerification, entries: Store, later_events: Iterable[Record]
+        self, verification: KeyVerification, key_entry_store: Store, later_events: Iterable[Record]
     ) -> None:
-        """Compare with the key entries in `entries`, the store of `verification`.
+        """Compare with the key entries in `key_entry_store`, the store of `verification`.
 
         `later_events`: the events after the verified range.
         """
         verification.add_violations(self._records.findings)
-        verification.check_key_topic(self._entries(entries), later_events, self._has_subject)
+        verification.check_key_topic(
+            self._aggregates_with_keys(key_entry_store), later_events, self._has_subject
+        )
 
     def _has_subject(self, subject: str) -> bool:
         return self._key_filter.matches(subject.encode())
 
-    def _entries(self, entries: Store) -> KeyEntries:
+    def _aggregates_with_keys(self, key_entry_store: Store) -> KeyEntries:
         """Yield each aggregate of the partition with a key entry or a key."""
-        for subject, key_entry, stored in merge_aggregates(entries.items(), self._store.items()):
+        for subject, key_entry, stored_record in merge_aggregates(
+            key_entry_store.items(), self._store.items()
+        ):
             if self._has_subject(subject):
-                yield subject, b"" if key_entry is None else key_entry.state, stored_key(stored)
+                yield subject, b"" if key_entry is None else key_entry.state, stored_key(stored_record)
 
     def _read_topic(self) -> None:
         """Read the partition's keys."""
@@ -93,7 +97,7 @@ class LatestKeys:
 
 
 def latest_keys(
-    plan: ProofPlan, aggregate: Aggregate | None, key_filter: KeyHome, stack: ExitStack
+    plan: VerificationPlan, aggregate: Aggregate | None, key_filter: KeyHome, stack: ExitStack
 ) -> LatestKeys | None:
     """Return the data keys; None if the aggregate has no personal fields. Without the code (None), check whether a keys
     topic is visible.

@@ -34,10 +34,13 @@ class CertifiedLineage(NamedTuple):
 
 
 def certify_lineage(
-    connection: Connection, aggregate_topics: AggregateTopics, earlier: Certificate | None
+    connection: Connection, aggregate_topics: AggregateTopics, earlier_certificate: Certificate | None
 ) -> CertifiedLineage | None:
     """Hash the current partition history; None for an aggregate that was never repartitioned."""
-    topics, certified = aggregate_topics.topics, None if earlier is None else _certified_lineage(earlier)
+    topics, certified = (
+        aggregate_topics.topics,
+        None if earlier_certificate is None else _certified_lineage(earlier_certificate),
+    )
     if aggregate_topics.lineage_id is None:
         return None
     counts = requested_key_space(connection, topics, "none", aggregate_topics.partitions).counts
@@ -48,9 +51,9 @@ def certify_lineage(
     return CertifiedLineage(counts, aggregate_topics.lineage_id, *hasher.finish(start, end))
 
 
-def lineage_changes(earlier: Certificate, current: CertifiedLineage | None) -> list[LogChange]:
+def lineage_changes(earlier_certificate: Certificate, current: CertifiedLineage | None) -> list[LogChange]:
     """Return the changes of the partition history since a certificate, which may predate the first repartitioning."""
-    if (certified := _certified_lineage(earlier)) is None:
+    if (certified := _certified_lineage(earlier_certificate)) is None:
         return []
     if current is None or current.id != certified.id:
         return [LogChange(0, f"is another topic than the certificate's: {certified.id} is gone")]
@@ -64,9 +67,9 @@ def repartitioning_change(before: int, current: int, lineage: CertifiedLineage |
     if current <= before or (lineage is not None and before in lineage.counts):
         return None
     return LogChange(
-        0, f"came after the certificate, of {before} partitions, and no lineage says that they grew"
+        0, f"was added after the certificate of {before} partitions, but no repartitioning is recorded"
     )
 
 
-def _certified_lineage(earlier: Certificate) -> TopicCertificate | None:
-    return None if earlier.lineage is UNSET else earlier.lineage
+def _certified_lineage(earlier_certificate: Certificate) -> TopicCertificate | None:
+    return None if earlier_certificate.lineage is UNSET else earlier_certificate.lineage

@@ -16,7 +16,7 @@ Pairs = Iterator[tuple[str, StoredState | None, StoredState | None]]
 
 def merge_aggregates(first: Items, second: Items) -> Pairs:
     """Yield each aggregate of two stores, which both yield their aggregates in the order of their keys."""
-    merged = heapq.merge(_keyed(0, first), _keyed(1, second))
+    merged = heapq.merge(_with_sort_key(0, first), _with_sort_key(1, second))
     for _, group in groupby(merged, itemgetter(0)):
         states: list[StoredState | None] = [None, None]
         aggregate_id = ""
@@ -25,7 +25,7 @@ def merge_aggregates(first: Items, second: Items) -> Pairs:
         yield aggregate_id, states[0], states[1]
 
 
-def _keyed(side: int, items: Items) -> Iterator[tuple[bytes, int, str, StoredState]]:
+def _with_sort_key(side: int, items: Items) -> Iterator[tuple[bytes, int, str, StoredState]]:
     for aggregate_id, state in items:
         key = aggregate_key(aggregate_id)
         yield key if len(key) <= MAX_KEY else shorten(key), side, aggregate_id, state

@@ -17,7 +17,7 @@ from cqrs_cli.telemetry.task_reports import REPORT_INTERVAL
 
 
 @dataclass(frozen=True, slots=True)
-class ProofPlan:
+class VerificationPlan:
     """The data that each task needs."""
 
     connection: Connection
@@ -35,7 +35,7 @@ class ProofPlan:
     transaction_timeout: float = 40.0  # timeout in s for open transactions: a killed owner's takes 20 s
 
 
-class ProofResult(NamedTuple):
+class VerificationResult(NamedTuple):
     """The result for one partition: a report, or the error that ends the job.
 
     `earlier`: the report in the checkpoint. `restart_reason`: why the partition was verified from its start instead of

@@ -57,32 +57,32 @@ class StateCheck:
         aggregate: Aggregate,
         shards: Path,
         read: Callable[[int, int], Iterator[list[Record]]],
-        inherited: Iterable[tuple[int, list[Record]]] = (),
+        parent_events: Iterable[tuple[int, list[Record]]] = (),
         key_filter: KeyHome | None = None,
     ) -> None:
-        """`read` yields the events between two offsets. `inherited`: the parents' events, with their partition.
+        """`read` yields the events between two offsets. `parent_events`: the parents' events, with their partition.
         `key_filter`: the filter for the partition's keys; None: all keys.
         """
         self._log = log
         self._topics = topics
         self._aggregate = aggregate
         self._path = shards / str(log.partition)
-        self._read, self._inherited, self._key_filter = read, inherited, key_filter
+        self._read, self._parent_events, self._key_filter = read, parent_events, key_filter
         #: Aggregates with an event that cannot be folded; only the first such event of each is reported.
         self._unreadable: set[str] = set()
 
-    def compare(self, verification: PartitionVerification, decided: int, end: int) -> ShardComparison:
+    def compare(self, verification: PartitionVerification, decided_lower: int, end: int) -> ShardComparison:
         """Add to the findings of `verification` each aggregate that differs from the partition's shard.
 
         Also add each event before `end` that cannot be folded, even after the shard's position. Commands before
-        `decided` are decided.
+        `decided_lower` are decided.
         """
         with ExitStack() as stack:
             with tempfile.TemporaryDirectory(prefix="cqrs-verify-") as folder:
                 store = LmdbStore(Path(folder), window_ms=1)
             stack.callback(store.close_without_sync)
             cache = StateCache(self._aggregate, store, store.token())
-            for partition, records in self._inherited:
+            for partition, records in self._parent_events:
                 with cache.reading():
                     states = self._fold_records(cache, records, verification, partition)
                 cache.fold(cache.positions, states)
@@ -90,7 +90,7 @@ class StateCheck:
             if not self._has_too_many_errors:
                 self._fold(cache, end, verification)
             folded = cache.positions.events
-            if compared.skipped or folded <= positions.events or self._may_catch_up(positions, decided):
+            if compared.skipped or folded <= positions.events or self._may_catch_up(positions, decided_lower):
                 return compared
             return compared._replace(behind=(positions.events, folded))
 
@@ -117,7 +117,7 @@ class StateCheck:
             with shard.snapshot() as (positions, items):
                 end = self._fold(cache, positions.events, verification)
                 if end < positions.events:
-                    problem = f"is the end of the log, and the shard has folded up to {positions.events}"
+                    problem = f"is the end of the log, but the shard has folded up to {positions.events}"
                     verification.findings.add_violation("events", end, problem)
                 if self._has_too_many_errors:
                     return ShardComparison(skipped="its events cannot be folded by this code"), positions
@@ -127,7 +127,7 @@ class StateCheck:
     def _mismatch(self, stored_identity: bytes) -> str:
         """Return why a shard is not a cache of this log, folded by this code; empty if it is."""
         try:
-            stored = msgspec.json.decode(stored_identity, type=Identity)
+            stored_state = msgspec.json.decode(stored_identity, type=Identity)
         except msgspec.DecodeError:
             return "the shard has no identity: the next run rebuilds it"
         expected = Identity(
@@ -137,7 +137,7 @@ class StateCheck:
             partitions=self._topics.partitions,
             schema=self._aggregate.schema_digest,
             revision=self._aggregate.decider.revision,
-            window_ms=stored.window_ms,  # of its command ids, which are not compared
+            window_ms=stored_state.window_ms,  # of its command ids, which are not compared
         )
         differences = expected.differences(stored_identity)
         return f"the next run rebuilds the shard: {differences}" if differences else ""
@@ -146,9 +146,9 @@ class StateCheck:
     def _has_too_many_errors(self) -> bool:
         return len(self._unreadable) > MAX_UNREADABLE
 
-    def _may_catch_up(self, positions: Positions, decided: int) -> bool:
+    def _may_catch_up(self, positions: Positions, decided_lower: int) -> bool:
         """True if the shard lacks only events that a running owner has committed and not applied yet."""
-        if not positions.events or decided - positions.commands > APPLY_EVERY:
+        if not positions.events or decided_lower - positions.commands > APPLY_EVERY:
             return False
         try:
             return (
@@ -159,7 +159,7 @@ class StateCheck:
             return False
 
     def _fold(self, cache: StateCache, end: int, verification: PartitionVerification) -> int:
-        """Fold up to offset `end`, at most to the end of the log; return the offset reached."""
+        """Fold up to offset `end`, but not beyond the end of the log; return the offset reached."""
         start, last = self._log.bounds("events", "read_uncommitted")
         end = min(end, last)
         for records in self._read(max(cache.positions.events, start), end):
@@ -205,57 +205,67 @@ class StateCheck:
     def _report_all(self, verification: PartitionVerification, end: int, pairs: Pairs) -> None:
         """Report each difference. Differences caused by other code may be many: report the first, then their number."""
         differing_by_code = 0
-        for name, stored, folded in pairs:
-            redacted = stored if stored is None else self._redacted(verification, end, name, stored)
-            if name in self._unreadable or redacted == folded:
+        for aggregate_id, stored_state, folded in pairs:
+            redacted = (
+                stored_state
+                if stored_state is None
+                else self._redacted(verification, end, aggregate_id, stored_state)
+            )
+            if aggregate_id in self._unreadable or redacted == folded:
                 continue
-            differing_by_code += (by_code := _differ_by_code(redacted, folded))
-            if not by_code or differing_by_code == 1:
-                self._report(verification, end, name, redacted, folded)
+            differing_by_code += (is_by_code := _differ_by_code(redacted, folded))
+            if not is_by_code or differing_by_code == 1:
+                self._report(verification, end, aggregate_id, redacted, folded)
         if differing_by_code > 1:
             problem = (
                 f"leaves {differing_by_code - 1} more aggregates with another state of the same version: other code "
-                "has folded "
-                "the shard; raise the decider's revision, so that the next run rebuilds it"
+                "has folded the shard; raise the decider's revision, so that the next run rebuilds it"
             )
             verification.findings.add_violation("events", end, problem)
 
     def _redacted(
-        self, verification: PartitionVerification, end: int, name: str, stored: StoredState
+        self, verification: PartitionVerification, end: int, aggregate_id: str, stored_state: StoredState
     ) -> StoredState:
         """Return a shard's state with masked personal values, like the folded events, and report violations in its
         encrypted values.
         """
         if not self._aggregate.has_personal_fields:
-            return stored
-        for problem in verification.keys.find_state_problems(name, self._aggregate.state, stored):
-            event_offset = verification.find_event_offset(stored.offset, stored.eventindex, name)
+            return stored_state
+        for problem in verification.keys.find_state_problems(
+            aggregate_id, self._aggregate.state, stored_state
+        ):
+            event_offset = verification.find_event_offset(
+                stored_state.offset, stored_state.eventindex, aggregate_id
+            )
             verification.findings.add_violation(
                 "events",
                 end if event_offset is None else event_offset,
-                f"leaves {name!r} in a shard that {problem}",
+                f"leaves {aggregate_id!r} in a shard that {problem}",
             )
         return replace(
-            stored, state=self._aggregate.personal.redact_data(self._aggregate.state, stored.state)
+            stored_state,
+            state=self._aggregate.personal.redact_data(self._aggregate.state, stored_state.state),
         )
 
     def _report(
         self,
         verification: PartitionVerification,
         end: int,
-        name: str,
+        aggregate_id: str,
         redacted: StoredState | None,
         folded: StoredState | None,
     ) -> None:
         """Report a difference at the aggregate's last event, or at the end of the log if the event is unknown."""
         last = folded or redacted
         event_offset = (
-            None if last is None else verification.find_event_offset(last.offset, last.eventindex, name)
+            None
+            if last is None
+            else verification.find_event_offset(last.offset, last.eventindex, aggregate_id)
         )
         verification.findings.add_violation(
             "events",
             end if event_offset is None else event_offset,
-            f"leaves {name!r} {_describe(folded)}, in the shard it is {_describe(redacted)}",
+            f"leaves {aggregate_id!r} {_describe(folded)}, in the shard it is {_describe(redacted)}",
         )
 
 

@@ -40,7 +40,7 @@ from cqrs_cli.scans.verify.checkpoint_files import (
 )
 from cqrs_cli.scans.verify.keys import LatestKeys, latest_keys
 from cqrs_cli.scans.verify.parents import find_parents, loss_of
-from cqrs_cli.scans.verify.plan import ProofPlan, ProofResult
+from cqrs_cli.scans.verify.plan import VerificationPlan, VerificationResult
 from cqrs_cli.scans.verify.scratch import open_scratch
 from cqrs_cli.scans.verify.state import ShardComparison, StateCheck
 from cqrs_cli.state.evidence import Evidence, evidence
@@ -49,51 +49,54 @@ from cqrs_cli.state.evidence import Evidence, evidence
 OWNER_LOGS: tuple[Kind, ...] = ("outcomes", "events", "dead-letters", "deferred")
 
 
-def prove_partition(plan: ProofPlan, partition: int) -> ProofResult:
+def verify_partition(plan: VerificationPlan, partition: int) -> VerificationResult:
     """Verify one partition. Returns an error as a value, so that no Spark task fails."""
     log = PartitionLog(plan.connection, plan.aggregate.topics, partition, plan.connection.payload_codec())
 
-    def work() -> ProofResult:
-        before = _earlier_checkpoint_folder(plan, partition)
+    def work() -> VerificationResult:
+        checkpoint_folder = _earlier_checkpoint_folder(plan, partition)
         with closing(LogProgress(plan.report_address, partition, plan.report_interval)) as progress:
-            if before is not None:
+            if checkpoint_folder is not None:
                 try:
-                    return _verify(plan, log, progress, before)
+                    return _verify(plan, log, progress, checkpoint_folder)
                 except CheckpointUnusableError as error:
                     return _verify(plan, log, progress)._replace(restart_reason=str(error))
             return _verify(plan, log, progress)
 
     return guarded(
-        plan.connection, log.log_name("commands"), work, lambda error: ProofResult(partition, error=error)
+        plan.connection,
+        log.log_name("commands"),
+        work,
+        lambda error: VerificationResult(partition, error=error),
     )
 
 
-def _earlier_checkpoint_folder(plan: ProofPlan, partition: int) -> Path | None:
+def _earlier_checkpoint_folder(plan: VerificationPlan, partition: int) -> Path | None:
     """Return the folder of the partition's checkpoint, or None. A child partition that had no outcomes yet starts from
     its parents instead.
     """
-    before = None if plan.generations is None else plan.generations.before
-    if before is None or not (folder := before / str(partition)).is_dir():
+    generation = None if plan.generations is None else plan.generations.before
+    if generation is None or not (folder := generation / str(partition)).is_dir():
         return None
     is_child = len(plan.key_space.segments(partition)) > 1
     return None if is_child and not load_checkpoint(folder).report.outcomes else folder
 
 
 def _verify(
-    plan: ProofPlan, log: PartitionLog, progress: LogProgress, before: Path | None = None
-) -> ProofResult:
-    """Verify from the start, or from the checkpoint in the folder `before`."""
-    after = None if plan.generations is None else plan.generations.after / str(log.partition)
+    plan: VerificationPlan, log: PartitionLog, progress: LogProgress, checkpoint_folder: Path | None = None
+) -> VerificationResult:
+    """Verify from the start, or from the checkpoint in the folder `checkpoint_folder`."""
+    new_checkpoint_folder = None if plan.generations is None else plan.generations.after / str(log.partition)
     with ExitStack() as stack:
         try:
-            task = _PartitionTask(plan, log, stack, progress, before)
+            task = _PartitionTask(plan, log, stack, progress, checkpoint_folder)
             result = task.verify()
         except StalledError as error:
             raise explain_log_stall(log, error) from error
-        if after is not None and task.checkpoint is not None:
-            with folder_errors(after):
+        if new_checkpoint_folder is not None and task.checkpoint is not None:
+            with folder_errors(new_checkpoint_folder):
                 task.scratch.store.close()
-                write_checkpoint(after, task.checkpoint, task.traces)
+                write_checkpoint(new_checkpoint_folder, task.checkpoint, task.traces)
     return result
 
 
@@ -101,18 +104,23 @@ class _PartitionTask:
     """The verification of one partition, with its clients and temporary files, which the stack closes."""
 
     def __init__(
-        self, plan: ProofPlan, log: PartitionLog, stack: ExitStack, progress: LogProgress, before: Path | None
+        self,
+        plan: VerificationPlan,
+        log: PartitionLog,
+        stack: ExitStack,
+        progress: LogProgress,
+        checkpoint_folder: Path | None,
     ) -> None:
         self.plan, self.progress, self.stack = plan, progress, stack
-        self.earlier = None if before is None else load_checkpoint(before)
+        self.earlier_checkpoint = None if checkpoint_folder is None else load_checkpoint(checkpoint_folder)
         self.checkpoint: VerificationCheckpoint | None = None
         self.log, self.topics = log, log.topics
-        self.group = stack.enter_context(closing(consumer(plan.connection, group=self.topics.group)))
+        self.group_consumer = stack.enter_context(closing(consumer(plan.connection, group=self.topics.group)))
         checkpoint_folders = None
         if plan.generations is not None:
             with folder_errors(plan.generations.after):
                 checkpoint_folders = create_checkpoint_folder(
-                    plan.generations.after / str(log.partition), before
+                    plan.generations.after / str(log.partition), checkpoint_folder
                 )
         self.scratch, self.traces = open_scratch(stack, plan.window, checkpoint_folders)
         self.key_history = plan.key_space.history_of(log.partition)
@@ -120,7 +128,7 @@ class _PartitionTask:
         self.parents = find_parents(plan.key_space, log, self._read_log)
         self.aggregate = None if plan.package is None else load(log.topics.aggregate, plan.package, plan.root)
 
-    def verify(self) -> ProofResult:
+    def verify(self) -> VerificationResult:
         """Verify in this order: 1 read the committed offset · 2 read the ends of the logs, and the keys · 3 read the
         logs · 4 read the committed offset again · 5 check the decided commands · 6 compare the state, if requested.
         """
@@ -132,9 +140,9 @@ class _PartitionTask:
         keys = latest_keys(self.plan, self.aggregate, self.key_filter, self.stack)
         scope, inherited = self._scope(claim, bounds, keys), None
         if self.parents is not None:
-            is_continued = self.earlier is not None
+            is_continued = self.earlier_checkpoint is not None
             inherited = self.parents.inherit(scope, self.scratch, self.stack, is_continued=is_continued)
-        verification = PartitionVerification(scope, self.scratch, self.earlier, inherited)
+        verification = PartitionVerification(scope, self.scratch, self.earlier_checkpoint, inherited)
         steps = (
             verification.outcomes.read,
             verification.events.read,
@@ -147,13 +155,13 @@ class _PartitionTask:
         committed_after = self._committed()
         start, end = self._bounds("commands")
         self._check_claim(verification, claim, committed_before, end)
-        decided = verification.decided_range(committed_before.offset, committed_after.offset, start)
-        first = start if self.earlier is None else max(start, self.earlier.verified_until)
+        decided_range = verification.decided_range(committed_before.offset, committed_after.offset, start)
+        first_offset = self._first_unverified_command(start)
         commands = chain.from_iterable(
-            self._read("commands", first, min(end, verification.commands_end(decided)))
+            self._read("commands", first_offset, min(end, verification.commands_end(decided_range)))
         )
         log_ends = {kind: bounds[kind][1] for kind in OWNER_LOGS} if self.plan.generations else None
-        verification.check_commands(commands, decided, log_ends)
+        verification.check_commands(commands, decided_range, log_ends)
         if verification.checkpoint is not None:
             last_event, last_outcome = (
                 self._last_evidence(kind, bounds[kind]) for kind in ("events", "outcomes")
@@ -165,17 +173,17 @@ class _PartitionTask:
             committed_after.offset,
             {kind: self._bounds(kind) for kind in KINDS},
         ):
-            undecided = self._read("commands", max(start, decided.decided_lower), end)
+            undecided = self._read("commands", max(start, decided_range.decided_lower), end)
             verification.check_deferred_topic(chain.from_iterable(undecided))
         if keys is not None:
             later_events = self._read("events", bounds["events"][1], self._bounds("events")[1])
             keys.compare_with(verification.keys, self.scratch.store, chain.from_iterable(later_events))
-        compared = self._compare_state(verification, decided.decided_lower, bounds["events"][1])
+        compared = self._compare_state(verification, decided_range.decided_lower, bounds["events"][1])
         earlier_report, records_read = (
-            None if self.earlier is None else self.earlier.report,
+            None if self.earlier_checkpoint is None else self.earlier_checkpoint.report,
             self.progress.records,
         )
-        return ProofResult(
+        return VerificationResult(
             self.log.partition,
             verification.report(),
             earlier_report,
@@ -186,9 +194,11 @@ class _PartitionTask:
 
     def _check_history(self) -> None:
         """Raise `CheckpointUnusableError` if the log is not the log of the checkpoint, as after a restore."""
-        if self.earlier is None:
+        if self.earlier_checkpoint is None:
             return
-        mismatch = history_mismatch(self.log, self.earlier.last_event, self.earlier.last_outcome)
+        mismatch = history_mismatch(
+            self.log, self.earlier_checkpoint.last_event, self.earlier_checkpoint.last_outcome
+        )
         if mismatch:
             raise CheckpointUnusableError(
                 f"the log has lost records that an earlier verify has read: {mismatch}"
@@ -199,24 +209,30 @@ class _PartitionTask:
         return None if record is None else evidence(record)
 
     def _compare_state(
-        self, verification: PartitionVerification, decided: int, end: int
+        self, verification: PartitionVerification, decided_lower: int, end: int
     ) -> ShardComparison | None:
         topics, shards = self.plan.aggregate, self.plan.shards
         if shards is None or self.aggregate is None:
             return None
         events = partial(self._read, "events")
-        inherited = () if self.parents is None else self.parents.events()
+        parent_events = () if self.parents is None else self.parents.events()
         key_filter = None if self.key_history is None else self.key_filter
-        check = StateCheck(self.log, topics, self.aggregate, shards, events, inherited, key_filter)
-        return check.compare(verification, decided, end)
+        check = StateCheck(self.log, topics, self.aggregate, shards, events, parent_events, key_filter)
+        return check.compare(verification, decided_lower, end)
 
     def _offsets_to_read(self, bounds: Mapping[Kind, tuple[int, int]]) -> int:
         """Return the number of offsets of all logs; the events count twice if the state is compared."""
         spans = {kind: bounds[kind][1] - self._first_offset(kind, bounds[kind]) for kind in OWNER_LOGS}
         start, end = bounds["commands"]
-        spans["commands"] = end - (start if self.earlier is None else max(start, self.earlier.verified_until))
-        inherited = 0 if self.parents is None else self.parents.offsets()
-        return sum(spans.values()) + inherited + (spans["events"] if self.plan.shards is not None else 0)
+        spans["commands"] = end - self._first_unverified_command(start)
+        parent_offsets = 0 if self.parents is None else self.parents.offsets()
+        return sum(spans.values()) + parent_offsets + (spans["events"] if self.plan.shards is not None else 0)
+
+    def _first_unverified_command(self, start: int) -> int:
+        """Return the offset from which to read the commands, whose log starts at `start`."""
+        return (
+            start if self.earlier_checkpoint is None else max(start, self.earlier_checkpoint.verified_until)
+        )
 
     def _first_offset(self, kind: Kind, bounds: tuple[int, int]) -> int:
         """Return the offset from which to read a log; raise `ContradictionError` if the log has become shorter.
@@ -224,9 +240,9 @@ class _PartitionTask:
         The deferred topic is read from its start, because compaction may have removed any of its records.
         """
         start, end = bounds
-        if self.earlier is None or kind == "deferred":
+        if self.earlier_checkpoint is None or kind == "deferred":
             return start
-        if end < (read := self.earlier.read_until[kind]):
+        if end < (read := self.earlier_checkpoint.read_until[kind]):
             raise ContradictionError(
                 f"{self.log.log_name(kind)} ends at {end}, but an earlier verify has read it up to {read}: "
                 "records were deleted at its end",
@@ -297,7 +313,7 @@ class _PartitionTask:
 
     def _committed(self) -> GroupCommit:
         """Return the group's committed offset; wait for a pending commit."""
-        return self.log.committed_position_by(self.group, self.plan.transaction_timeout)
+        return self.log.committed_position_by(self.group_consumer, self.plan.transaction_timeout)
 
     def _bounds(self, kind: Kind) -> tuple[int, int]:
         """Return (start, high watermark)."""

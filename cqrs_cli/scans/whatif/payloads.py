@@ -14,12 +14,14 @@ _UNAVAILABLE = Reason.PAYLOAD_UNAVAILABLE.name
 
 
 class HistoricPayloads:
-    """Downloads payloads. `known` holds the payload of the current command, or the reason why it is unavailable."""
+    """Downloads payloads. `current_payloads` holds the payload of the current command, or the reason why it is
+    unavailable.
+    """
 
     def __init__(self, codec: RecordCodec, topic: str, partition: int) -> None:
         self._codec, self._topic, self._partition = codec, topic, partition
         self._downloaded: dict[PayloadReference, bytes | str] = {}
-        self.known: dict[PayloadReference, bytes | str] = {}
+        self.current_payloads: dict[PayloadReference, bytes | str] = {}
 
     def in_memory_parts(self, commands: list[DecidedCommand]) -> Iterator[list[DecidedCommand]]:
         """Yield the commands in parts whose payloads fit into memory, after downloading the payloads of each part."""
@@ -31,11 +33,11 @@ class HistoricPayloads:
             commands = commands[count:]
 
     def load_current(self, command: DecidedCommand) -> None:
-        """Put the payload of this command into `known`, unless it was unavailable to the owner."""
-        self.known.clear()
+        """Put the payload of this command into `current_payloads`, unless it was unavailable to the owner."""
+        self.current_payloads.clear()
         reference = command_reference(command.record) if command_may_have_payload(command.record) else None
         if reference is not None and command.outcome.data.reason != _UNAVAILABLE:
-            self.known[reference] = self._downloaded.get(reference, "payload_store is not set")
+            self.current_payloads[reference] = self._downloaded.get(reference, "payload_store is not set")
 
     def check_lost_payload(self, command: DecidedCommand, outcome: OutcomeEnvelope) -> None:
         """Raise `PayloadUnavailableError` for a command that was decided with a payload that is lost now."""

@@ -75,7 +75,7 @@ class HistoricKeys:
                 self.active_keys[event.subject] = random_key()
 
     def add_decided(self, decisions: Decisions) -> None:
-        """Add and delete the data keys that a batch has created and ended."""
+        """Add and delete the data keys that a batch has created and deleted."""
         for subject, key in decisions.data_keys.items():
             if key is None:
                 self.active_keys.pop(subject, None)
@@ -106,24 +106,28 @@ class HistoricKeys:
         except CheckFailed:
             return command
         if isinstance(verdict.deferredfrom, str):
-            sent = self._sent_envelopes.get(verdict.deferredfrom)
+            sent_envelope = self._sent_envelopes.get(verdict.deferredfrom)
             if verdict.status != "deferred":
                 self._sent_envelopes.pop(verdict.deferredfrom, None)
-            return command._replace(record=self._with_sent_data(command.record, envelope, sent))
+            return command._replace(record=self._with_sent_data(command.record, envelope, sent_envelope))
         if verdict.status == "deferred" and verdict.reason != Reason.MOVED.name:
             self._sent_envelopes[f"{verdict.partition}/{verdict.offset}"] = envelope
         return command
 
     def _with_sent_data(
-        self, record: Record, envelope: CommandEnvelope, sent: CommandEnvelope | None
+        self, record: Record, envelope: CommandEnvelope, sent_envelope: CommandEnvelope | None
     ) -> Record:
         cls, data = self.aggregate.commands.get(envelope.type), bytes(envelope.data)
         if cls is None or record.value is None:
             return record
-        if sent is not None and (reference := sent.reference()) is not None:
-            folder = f"{sent.dataref}".rpartition("/")[0]
+        if sent_envelope is not None and (reference := sent_envelope.reference()) is not None:
+            folder = f"{sent_envelope.dataref}".rpartition("/")[0]
             return replace(record, value=with_reference(record.value, folder, reference))
         if not has_encrypted_shape(data):
             return record
-        plain = self.aggregate.personal.redact_data(cls, data) if sent is None else bytes(sent.data)
+        plain = (
+            self.aggregate.personal.redact_data(cls, data)
+            if sent_envelope is None
+            else bytes(sent_envelope.data)
+        )
         return replace(record, value=with_data(record.value, plain))

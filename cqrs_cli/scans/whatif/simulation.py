@@ -172,12 +172,16 @@ class Simulation:
 
     def state_differences(self) -> Iterator[HistoryDifference]:
         """Yield the aggregates whose final states differ, in the order of the stores."""
-        partition_of, own = self.rules.partition_of, self.rules.partition
+        partition_of, own_partition = self.rules.partition_of, self.rules.partition
         for aggregate_id, logged, simulated in merge_aggregates(
             self.logged_store.items(), self.simulated_store.items()
         ):
-            if self.is_family and partition_of is not None and partition_of(aggregate_id.encode()) != own:
-                continue  # it has moved
+            if (
+                self.is_family
+                and partition_of is not None
+                and partition_of(aggregate_id.encode()) != own_partition
+            ):
+                continue  # the aggregate has moved
             self.progress.aggregates += 1
             masked = masked_state(self.current_code, logged), masked_state(self.other_code, simulated)
             difference = compare_states(self.rules.partition, aggregate_id, *masked)
@@ -193,15 +197,15 @@ class Simulation:
                 if difference is not None:
                     differences.append(difference)
         self.keys.add_decided(batch.decisions)
-        last = commands[-1].record.offset
+        last_offset = commands[-1].record.offset
         self.progress.commands += len(commands)
-        self.progress.last_offset = last
+        self.progress.last_offset = last_offset
         if self.is_family:
             batch.decisions.dedup_entries = {
                 key: replace(entry, partition=self._family_partition)
                 for key, entry in batch.decisions.dedup_entries.items()
             }
-        self._simulated.stage(batch.decisions, last + 1, None, None)
+        self._simulated.stage(batch.decisions, last_offset + 1, None, None)
         if self._simulated.pending >= APPLY_EVERY or self._simulated.is_full():
             self._simulated.flush()
         return differences
@@ -238,19 +242,19 @@ class Simulation:
         rules, cache = self.rules, self._simulated
         return rules.batch_context(
             cache.state,
-            self._remembered if self.is_family else cache.remembered,
+            self._find_dedup_entry if self.is_family else cache.find_dedup_entry,
             lambda: self._clock.now,
             cache.positions.clock,
             rules.deferrals(cache.deferred, cache.has_deferred, self._resubmissions(commands)),
-            self._payloads.known,
+            self._payloads.current_payloads,
             given_up,
             poison_reasons,
             self.keys.active_keys.get,
         )
 
-    def _remembered(self, subject: str, command_id: str) -> DedupEntry | None:
+    def _find_dedup_entry(self, subject: str, command_id: str) -> DedupEntry | None:
         """Return the first decision on a command id, with the partition if a parent made the decision."""
-        entry = self._simulated.remembered(subject, command_id)
+        entry = self._simulated.find_dedup_entry(subject, command_id)
         return (
             entry
             if entry is None or entry.partition != self._family_partition

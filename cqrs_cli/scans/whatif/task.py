@@ -141,7 +141,7 @@ def _member_differences(
 
     decided = log.bounds("outcomes")  # read before the bounds of events: a decided command has its events
     outcomes = Lookahead(decoded_outcomes(records("outcomes", *decided)))
-    start, end, cut = _command_range(plan, log, outcomes.command, result, member.is_whole)
+    start, end, until_offset = _command_range(plan, log, outcomes.command, result, member.is_whole)
     event_bounds = complete_bounds(log.connection, log.topics, [log.partition], "read_uncommitted")[
         log.partition
     ]
@@ -160,7 +160,7 @@ def _member_differences(
         stage_start, stage_end = max(start, stage.start), min(end, stage.end)
         commands = records("commands", stage_start, stage_end) if stage_start < stage_end else iter(())
         yield from simulation.decide(join_history(commands, outcomes, events))
-        if stage.targets and (cut is None or cut >= stage.end):
+        if stage.targets and (until_offset is None or until_offset >= stage.end):
             pending_members += [
                 Member(target, simulation.target(target, stack), start < stage.end)
                 for target in stage.targets
@@ -178,31 +178,39 @@ def _add_counts(result: WhatifResult, progress: SimulationCounts) -> None:
 
 
 def _command_range(
-    plan: WhatifPlan, log: PartitionLog, first: int | None, result: WhatifResult, is_whole: bool
+    plan: WhatifPlan,
+    log: PartitionLog,
+    first_outcome_command: int | None,
+    result: WhatifResult,
+    is_whole: bool,
 ) -> tuple[int, int, int | None]:
-    """Return (start, end, cut): the range of commands to decide again, and the first command after `until`, or None.
+    """Return (start, end, until_offset): the range of commands to decide again, and the first command after `until`,
+    or None.
 
     start: the first command at or after `since` that exists and has its outcome; with `is_whole`, regardless of
-    `since`. end: after the last decided command, at most `cut`.
+    `since`. end: after the last decided command, at most `until_offset`.
     """
-    (low, high), (oldest, end) = log.bounds("commands", "read_uncommitted"), log.bounds("outcomes")
-    last = log.last_record("outcomes", oldest, end)
-    cut = None if plan.until is None else log.offset_at("commands", plan.until + 1)
-    if first is None or last is None:
-        return high, high, cut
-    first_existing = max(low, first) if oldest else low
+    (first_retained, commands_end), (oldest_outcome, end) = (
+        log.bounds("commands", "read_uncommitted"),
+        log.bounds("outcomes"),
+    )
+    last_outcome = log.last_record("outcomes", oldest_outcome, end)
+    until_offset = None if plan.until is None else log.offset_at("commands", plan.until + 1)
+    if first_outcome_command is None or last_outcome is None:
+        return commands_end, commands_end, until_offset
+    first_existing = max(first_retained, first_outcome_command) if oldest_outcome else first_retained
     first_requested = 0 if plan.since is None or is_whole else log.offset_at("commands", plan.since)
-    start = high if first_requested is None else max(first_existing, first_requested)
+    start = commands_end if first_requested is None else max(first_existing, first_requested)
     result.deleted |= (
         first_existing > 0
         and first_requested is not None
         and first_requested <= first_existing
-        and (low > 0 or oldest > 0)
+        and (first_retained > 0 or oldest_outcome > 0)
     )
-    stop = read_outcome(last.value).data.offset + 1
-    if cut is not None:
-        stop = min(stop, cut)
-    return start, max(start, stop), cut
+    decided_end = read_outcome(last_outcome.value).data.offset + 1
+    if until_offset is not None:
+        decided_end = min(decided_end, until_offset)
+    return start, max(start, decided_end), until_offset
 
 
 def _open_simulation(plan: WhatifPlan, log: PartitionLog, stack: ExitStack) -> Simulation:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.core.aggregate.code_digest import code_digest, reach_digest
+from cqrs_cli.core.aggregate.code_digest import code_digest, reachable_code_digest
 from tests.support import ROOT
 
 Digest = Callable[..., str]
@@ -37,7 +37,7 @@ def digest_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Diges
         importlib.import_module(f"{package}.one")
         if reached is None:
             return code_digest(f"{package}.one")
-        return reach_digest(f"{package}.one", [reached], messages)
+        return reachable_code_digest(f"{package}.one", [reached], messages)
 
     yield compute
     for root in packages:

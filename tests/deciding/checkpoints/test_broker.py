@@ -176,7 +176,7 @@ def test_no_new_commands_write_no_checkpoint(counters: TopicHarness) -> None:
     counters.send(*increment_commands(1, first=10))
     run_plan(counters.plan())
     (source,) = checkpoint_sources(counters)
-    newest = write_checkpoint(source, every=3600)
+    newest = write_checkpoint(source, interval=3600)
     assert newest is not None and newest.positions.commands == 10
     assert len(data_files(counters)) == 1
 

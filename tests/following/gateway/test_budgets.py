@@ -7,7 +7,7 @@ import pytest
 from starlette.requests import Request
 from starlette.types import Message
 
-from cqrs_cli.following.gateway.event_buffer import EventBuffer, FeedEvent
+from cqrs_cli.following.gateway.event_buffer import EventBuffer, StreamEvent
 from cqrs_cli.following.gateway.gateway import Budget, Gateway, Problem
 from cqrs_cli.following.gateway.responses import LargeDocument
 from cqrs_cli.following.gateway.topic_reads import CancelCheck, run_read
@@ -62,6 +62,6 @@ def test_large_responses_are_sent_in_pieces() -> None:
 def test_pages_of_streams_are_small() -> None:
     buffer = EventBuffer({0: 0})
     for offset in range(3):
-        buffer.append(FeedEvent(0, offset, "x", "t", "e" * 150_000))
+        buffer.append(StreamEvent(0, offset, "x", "t", "e" * 150_000))
     assert [event.offset for event in buffer.events_from(0, 0, 200) or ()] == [0]
     assert [event.offset for event in buffer.events_from(0, 2, 200) or ()] == [2]

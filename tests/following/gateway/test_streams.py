@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.following.gateway.event_buffer import EventBuffer, FeedEvent
+from cqrs_cli.following.gateway.event_buffer import EventBuffer, StreamEvent
 from cqrs_cli.following.gateway.gateway import GatewayLimits
 from cqrs_cli.following.gateway.streams import format_event
 from cqrs_cli.kafka.connection.connection import Connection
@@ -145,9 +145,9 @@ def test_streams_count_before_they_begin(connection: Connection, accounts: Topic
 @given(st.lists(st.integers(1, 400), max_size=40), st.integers(0, 60), st.integers(1, 20))
 def test_buffer_is_a_range_of_the_log(gaps: list[int], position: int, limit: int) -> None:
     """The buffer returns exactly the events after an offset, or reports that its first event is later."""
-    buffer, log, offset = EventBuffer({0: 5}, buffer_bytes=600), list[FeedEvent](), 5
+    buffer, log, offset = EventBuffer({0: 5}, buffer_bytes=600), list[StreamEvent](), 5
     for gap in gaps:
-        log.append(FeedEvent(0, offset, "x", "t", "e" * gap))
+        log.append(StreamEvent(0, offset, "x", "t", "e" * gap))
         buffer.append(log[-1])
         offset += 1 + gap % 3
     page = buffer.events_from(0, position, limit)
@@ -159,7 +159,7 @@ def test_buffer_is_a_range_of_the_log(gaps: list[int], position: int, limit: int
 
 @given(st.text(alphabet="ab\n\r\x85\u2028", min_size=1))
 def test_lines_of_data_are_one_event(text: str) -> None:
-    message = format_event(FeedEvent(0, 1, "x", "a.B", text), {1: 3, 0: 2})
+    message = format_event(StreamEvent(0, 1, "x", "a.B", text), {1: 3, 0: 2})
     lines = message.split("\n")
     assert lines[:2] == ["event: B", "id: 0:2,1:3"] and message.endswith("\n\n")
     assert "\n".join(line.removeprefix("data: ") for line in lines[2:-2]) == re.sub("\r\n?", "\n", text)

@@ -35,7 +35,7 @@ def test_visible_part_commits_the_rest(
         visible_in_group=position_visible is offset_visible,
         hidden_position="position" in unmarked,
         hidden_in_group=offset_visible,
-        sent=bool(visible & commands),
+        has_visible_command=bool(visible & commands),
         hidden_event=before if parts & unmarked & commands else None,
     )
     assert must_commit(traces) is bool(visible)

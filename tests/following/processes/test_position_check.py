@@ -89,9 +89,9 @@ def test_record_without_position_is_found(log: list[ProcessPosition], data: st.D
     [
         (b"?", "is not a position: JSON is malformed"),
         (None, "is not a position: Input data was truncated"),
-        (replace(FIRST_POSITION, stopped=6), "is 5, and the process manager stopped at event 6"),
-        (replace(FIRST_POSITION, start=6), "is 5, and the process manager started at 6"),
-        (replace(FIRST_POSITION, skipped=5), "is 5, and an operator has skipped the event 5"),
+        (replace(FIRST_POSITION, stopped=6), "is 5, but the process manager stopped at event 6"),
+        (replace(FIRST_POSITION, start=6), "is 5, but the process manager started at 6"),
+        (replace(FIRST_POSITION, skipped=5), "is 5, but an operator has skipped the event 5"),
         (replace(FIRST_POSITION, offset=-1, start=None), "has the number -1"),
         (FIRST_POSITION.encode().replace(b":", b": ", 1), "has another form than a process manager writes"),
     ],
@@ -107,7 +107,7 @@ def test_key_of_no_partition_is_found(key: bytes) -> None:
 
 def test_partition_beyond_the_claim_is_found() -> None:
     (problem,) = problems(FIRST_POSITION, key=b"shop.order.events/8")
-    assert problem == "p:0@0: it is of partition 8, and its claim of 8 partitions"
+    assert problem == "p:0@0: it is of partition 8, but its claim has 8 partitions"
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_partition_beyond_the_claim_is_found() -> None:
             replace(FIRST_POSITION, offset=8, claim=replace(FIRST_POSITION.claim, n=3)),
             "has claim 3, an earlier record claim 4",
         ),
-        (replace(FIRST_POSITION, offset=7), "goes back from 8 to 7, and no loss was accepted"),
+        (replace(FIRST_POSITION, offset=7), "goes back from 8 to 7, but no loss was accepted"),
         (replace(FIRST_POSITION, offset=9), "omits an event that an operator has skipped"),
     ],
 )

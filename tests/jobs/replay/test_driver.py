@@ -17,7 +17,7 @@ from cqrs_cli.jobs.engine.staging import Target, staged_writer
 from cqrs_cli.jobs.replay.driver import ReplaySummary, parts_per_partition, plan_replay, replay_events
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.scans.replay.fold import NOTHING
+from cqrs_cli.scans.replay.fold import EMPTY_TOTAL
 from tests.support import ROOT
 from tests.support.eventlog import NOON, append_records, counter_event, create_topics
 
@@ -76,7 +76,7 @@ def test_tasks_without_partition_get_parts(tasks: int, partitions: int, parts: i
 
 
 def test_empty_topic_replays_to_nothing(replay: Replay) -> None:
-    assert replay().total == NOTHING
+    assert replay().total == EMPTY_TOTAL
 
 
 @pytest.mark.covers("state-is-events")

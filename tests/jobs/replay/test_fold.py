@@ -6,7 +6,7 @@ import pytest
 from aggregates import counter
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.digest import aggregate_digest
-from cqrs_cli.scans.replay.fold import NOTHING, ReplayFold, ReplayFoldError, Total
+from cqrs_cli.scans.replay.fold import EMPTY_TOTAL, ReplayFold, ReplayFoldError, Total
 from cqrs_cli.scans.replay.parts import in_part, part_of
 from tests.support.eventlog import NOON, counter_event
 
@@ -59,7 +59,7 @@ def test_total_counts_and_sums_digests() -> None:
 
 def test_totals_of_parts_add_up() -> None:
     parts = fold_events(counter_event("a", 1)).total().plus(fold_events(counter_event("b", 1)).total())
-    assert parts.plus(NOTHING) == fold_events(counter_event("b", 1), counter_event("a", 1)).total()
+    assert parts.plus(EMPTY_TOTAL) == fold_events(counter_event("b", 1), counter_event("a", 1)).total()
 
 
 def test_fold_continues_where_it_stopped() -> None:

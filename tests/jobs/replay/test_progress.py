@@ -31,7 +31,7 @@ AGGREGATE = Aggregate.of("counter", counter.decider)
 
 
 #: A reporter that reports after every batch.
-EagerProgress = partial(ReplayProgress, every=0.0)
+EagerProgress = partial(ReplayProgress, interval=0.0)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from aggregates import counter
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.scans.replay import limit
-from cqrs_cli.scans.replay.fold import NOTHING, AggregateRow, ReplayFold, ReplayFoldError, Total
+from cqrs_cli.scans.replay.fold import EMPTY_TOTAL, AggregateRow, ReplayFold, ReplayFoldError, Total
 from cqrs_cli.scans.replay.limit import MemoryLimit
 from cqrs_cli.scans.replay.parts import WHOLE, in_part, part_of
 from tests.jobs.replay.limits import MaxAggregates
@@ -70,7 +70,7 @@ def test_spilled_aggregates_are_the_same(
 def test_parts_add_up_to_the_total(
     history: list[tuple[int, bool]], max_aggregates: int | None, parts: int
 ) -> None:
-    values, total = events(history), NOTHING
+    values, total = events(history), EMPTY_TOTAL
     rows: list[AggregateRow] = []
     keys = [f"a{number}".encode() for number, _ in history]
     for part in [part_of(number, parts) for number in range(parts)]:
@@ -92,12 +92,12 @@ def test_spilled_contradiction_has_its_offset() -> None:
 def test_limit_stays_where_it_was_reached() -> None:
     """Freed memory is not returned to the system: the count at which the limit was reached stays the maximum."""
     used = [100, 100, 1001, 1001, 1001, 1100]
-    limit = MemoryLimit(1000, lambda: used.pop(0), fewest=2)
+    limit = MemoryLimit(1000, lambda: used.pop(0), min_aggregates=2)
     assert [limit.is_reached(count) for count in (5, 10, 5, 10, 6)] == [False, True, False, True, True]
 
 
 def test_few_aggregates_are_never_too_many() -> None:
-    assert not MemoryLimit(1, lambda: 1 << 40).is_reached(limit.FEWEST - 1)
+    assert not MemoryLimit(1, lambda: 1 << 40).is_reached(limit.MIN_AGGREGATES - 1)
 
 
 def test_full_disk_is_named() -> None:

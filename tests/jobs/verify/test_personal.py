@@ -73,7 +73,7 @@ def test_key_put_back_is_found(customers: TopicHarness) -> None:
     (violation,) = customers.violations()
     offset = customers.records("events")[2].offset
     assert (
-        f"{customers.topics.events} partition 0 offset {offset} is behind the end of key {key(1).kid} of 'ann'"
+        f"{customers.topics.events} partition 0 offset {offset} is after the deletion of key {key(1).kid} of 'ann'"
         in violation
     )
 

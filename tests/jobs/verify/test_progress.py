@@ -15,8 +15,8 @@ from cqrs_cli.jobs.verify.certify import certify_partition, plan_certify
 from cqrs_cli.jobs.verify.driver import plan_verify
 from cqrs_cli.jobs.whatif import decide_partition_again, plan_whatif
 from cqrs_cli.scans.log_progress import LogProgress
-from cqrs_cli.scans.verify.plan import ProofPlan
-from cqrs_cli.scans.verify.task import OWNER_LOGS, prove_partition
+from cqrs_cli.scans.verify.plan import VerificationPlan
+from cqrs_cli.scans.verify.task import OWNER_LOGS, verify_partition
 from cqrs_cli.telemetry.datagrams import Address
 from cqrs_cli.telemetry.task_reports import JobProgress
 from tests.jobs.report_listener import RecordingTaskReports, progress_after
@@ -85,7 +85,7 @@ def test_line_has_rate_and_remaining_time() -> None:
     assert "━━━━━━──────" in verifying_text("counter", progress)
 
 
-def verification_plan(decided_bank: TopicHarness, state: bool = False) -> ProofPlan:
+def verification_plan(decided_bank: TopicHarness, state: bool = False) -> VerificationPlan:
     shards = shard_folder(decided_bank.folder / "state", decided_bank.topics) if state else None
     return plan_verify(decided_bank.connection, decided_bank.topics, decided_bank.settings, shards)
 
@@ -113,7 +113,7 @@ def run_whatif(decided_bank: TopicHarness, report_address: Address) -> None:
 def test_task_reports_each_log(decided_bank: TopicHarness, state: bool) -> None:
     """In the end the task has read as many offsets as it announced. Comparing states reads the events twice."""
     with RecordingTaskReports({0: None}) as task_reports:
-        result = prove_partition(
+        result = verify_partition(
             replace(
                 verification_plan(decided_bank, state),
                 report_address=task_reports.address,

@@ -95,7 +95,7 @@ def test_shard_ahead_of_its_log(decided_bank: TopicHarness) -> None:
         start = store.positions()
         store.apply(WriteBatch(store.token(), start, start._replace(events=start.events + 7)))
     (violation,) = decided_bank.violations("state")
-    assert "is the end of the log, and the shard has folded up to" in violation
+    assert "is the end of the log, but the shard has folded up to" in violation
 
 
 def test_untrusted_shard_is_skipped(decided_bank: TopicHarness) -> None:

@@ -173,5 +173,5 @@ def test_differences_are_printed_as_text() -> None:
         "             would null",
         "not decided again, because workers died on them or they were given up: 4",
         "bank_account with drafts.kept: 2,000 commands decided again in 2.0 s, 1,200 with differences; 1 of 3 "
-        "aggregates would end in another state",
+        "aggregates would end in a different state",
     ]

@@ -59,7 +59,7 @@ def test_erased_command_was_deferred() -> None:
     history.outcomes[1] = with_data(
         history.outcomes[1], status="rejected", reason="ERASED", events=0, version=0
     )
-    assert "outcomes 1 is ERASED, and its command was never deferred" in violation_texts(history)
+    assert "outcomes 1 is ERASED, but its command was never deferred" in violation_texts(history)
 
 
 def test_erased_command_has_ended_key() -> None:
@@ -67,8 +67,9 @@ def test_erased_command_has_ended_key() -> None:
     rejected = {"status": "rejected", "reason": "ERASED", "events": 0, "version": 0}
     history.outcomes[1] = changed_record(history.outcomes[1], rejected, type="tally.Add.rejected")
     history.events = []
-    assert f"outcomes 1 is ERASED, and the key of its command has not ended: {key(1).kid}" in violation_texts(
-        history
+    assert (
+        f"outcomes 1 is ERASED, but the key of its command was not deleted: {key(1).kid}"
+        in violation_texts(history)
     )
 
 
@@ -76,7 +77,7 @@ def test_decided_command_has_its_key() -> None:
     """The command was decided with redacted values."""
     history = DeferredHistory(deferred_command("Ann"), erase(), add(1, "Cem"))
     history.outcomes[3] = changed_record(history.outcomes[3], {"reason": "BUSINESS_RULE", "code": "NO"})
-    expected = "outcomes 4 is BUSINESS_RULE, and the key of its command had ended: it is to be ERASED"
+    expected = "outcomes 4 is BUSINESS_RULE, but the key of its command was deleted: it must be ERASED"
     assert only_violation(history) == expected
 
 
@@ -92,14 +93,14 @@ def test_commands_are_compared_redacted() -> None:
 def test_deferred_command_needs_its_key() -> None:
     history = DeferredHistory(deferred_command("Ann"), is_resubmitted=False)
     history.keys = {}
-    problem = f"names key {key(1).kid} of 'a', and the keys topic has no key: the key is lost, and it was not erased"
+    problem = f"names key {key(1).kid} of 'a', but the keys topic has no key: the key is lost, and it was not erased"
     assert only_violation(history) == f"deferred 0 {problem}; no command can restore it"
 
 
 def test_erasure_of_deferred_command_is_final() -> None:
     history = DeferredHistory(deferred_command("Ann"), erase(), is_resubmitted=False)
     history.keys = {"a": KEYRING.wrap(KEYS_TOPIC, "a", key(1))}
-    expected = f"events 0 is behind the end of key {key(1).kid} of 'a', which is in the keys topic again"
+    expected = f"events 0 is after the deletion of key {key(1).kid} of 'a', which is in the keys topic again"
     assert only_violation(history) == expected
 
 
@@ -111,7 +112,7 @@ def test_deferred_command_is_under_current_key() -> None:
     history.deferred[0] = with_value(history.deferred[0], encode_json(entry))
     assert (
         only_violation(history)
-        == f"deferred 0 is encrypted with key {key(9).kid} of 'a', and key {key(1).kid} is in force"
+        == f"deferred 0 is encrypted with key {key(9).kid} of 'a', but key {key(1).kid} is active"
     )
     history.since = [with_value(history.events[0], erased_value("a", key(1).kid))]
     assert violation_texts(history) == []
@@ -125,7 +126,9 @@ def test_resubmitted_command_has_its_key() -> None:
     history.commands[-1] = with_value(
         history.commands[-1], json.dumps(expected, separators=(",", ":")).encode()
     )
-    expected = f"outcomes 2 is of a command that is encrypted with key {key(9).kid}, and key {key(1).kid} is in force"
+    expected = (
+        f"outcomes 2 is of a command that is encrypted with key {key(9).kid}, but key {key(1).kid} is active"
+    )
     assert only_violation(history) == expected
 
 

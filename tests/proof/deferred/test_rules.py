@@ -77,11 +77,11 @@ def test_correct_outcomes_have_no_findings(outcomes: tuple[OutcomeTrace, ...]) -
     [
         (
             (DEFERRED, outcome_entry("duplicate", deferredfrom="0/0")),
-            "is duplicate, and says that it is of a deferred command",
+            "is duplicate, but has a deferredfrom",
         ),
         (
             (DEFERRED, outcome_entry("failed", "NOT_RELEASED", deferredfrom="0/0")),
-            "is NOT_RELEASED, and says that it is of a deferred command",
+            "is NOT_RELEASED, but has a deferredfrom",
         ),
         (
             (DEFERRED, outcome_entry(deferredfrom="0/x")),
@@ -108,7 +108,7 @@ def test_correct_outcomes_have_no_findings(outcomes: tuple[OutcomeTrace, ...]) -
             (DEFERRED, outcome_entry(deferredfrom="0/0", fingerprint=6)),
             "does not have the fingerprint of command 0",
         ),
-        ((DEFERRED, outcome_entry("accepted", target=(0, "x"))), "is accepted, and has a target"),
+        ((DEFERRED, outcome_entry("accepted", target=(0, "x"))), "is accepted, but has a target"),
         (
             (DEFERRED, outcome_entry("rejected", "GAVE_UP", deferredfrom="0/0", attempt=20)),
             "gave up after 20 attempts, command 0 had 1",
@@ -116,7 +116,7 @@ def test_correct_outcomes_have_no_findings(outcomes: tuple[OutcomeTrace, ...]) -
         ((DEFERRED, DEFERRED_AGAIN, DEFERRED_AGAIN), "is LATER at attempt 2 instead of 3"),
         (
             (DEFERRED, outcome_entry("unchanged", type="cqrs.Cancel.unchanged")),
-            "does not name the deferred command that it is about",
+            "does not name the deferred command that it cancels or releases",
         ),
         (
             (DEFERRED, outcome_entry(deferredfrom="0/0", correlation="c")),
@@ -163,7 +163,7 @@ def test_loss_excuses_other_topics() -> None:
 @pytest.mark.parametrize(
     ("outcomes", "entry", "finding"),
     [
-        ((DEFERRED,), None, ("commands", 0, "is deferred, and the deferred topic does not have it")),
+        ((DEFERRED,), None, ("commands", 0, "is deferred, but is missing in the deferred topic")),
         ((DEFERRED,), Entry(3, None, True, 9, 1), ("deferred", 3, "says that command 0 is cancelled")),
         (
             (DEFERRED, CANCEL),
@@ -178,7 +178,7 @@ def test_loss_excuses_other_topics() -> None:
         (
             (DEFERRED,),
             Entry(3, 7, False, 9, 1),
-            ("deferred", 3, "says that command 0 stands again at 7: there it waits for nobody"),
+            ("deferred", 3, "says that command 0 was resubmitted at 7: that record is another command"),
         ),
         ((DEFERRED,), Entry(3, None, False, 9, 1), None),
         ((DEFERRED, CANCEL), Entry(3, None, True, 0, 1), None),

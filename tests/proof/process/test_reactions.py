@@ -97,15 +97,15 @@ FAULTS = {
     drop_command: "t:0@1: command 1, for payment.commands, is missing",
     drop_reaction: "t:0@1: command 0, for payment.commands, is missing",
     repeat_command: "t:0@0: command 0 was sent 2 times",
-    send_beyond_position: "t:0@4: it has commands, and the position is 4",
+    send_beyond_position: "t:0@4: it has commands, but the position is 4",
     send_for_missing_event: "commands of p/t/9@9: there is no such event",
     send_for_recreated_topic: "commands of p/t/1@77: there is no such event",
     take_command_id: "t:0@3: the id of command 0 was taken by payment.commands:0@7",
-    swap_commands: "t:0@1: command 1 stands at payment.commands:1@10, before the one that was sent before it",
-    swap_events: "t:0@3: command 0 stands at payment.commands:0@0, before the one that was sent before it",
-    change_partition: "1 commands are not those that react gives now: was it changed?",
-    change_bytes: "1 commands are not those that react gives now: was it changed?",
-    add_command: "1 commands are not those that react gives now: was it changed?",
+    swap_commands: "t:0@1: command 1 is at payment.commands:1@10, before a command that was sent earlier",
+    swap_events: "t:0@3: command 0 is at payment.commands:0@0, before a command that was sent earlier",
+    change_partition: "1 commands differ from those that react returns now: was react changed?",
+    change_bytes: "1 commands differ from those that react returns now: was react changed?",
+    add_command: "1 commands differ from those that react returns now: was react changed?",
 }
 
 
@@ -133,7 +133,7 @@ def test_one_displaced_command_is_one_fault() -> None:
     sent = history.sent_commands()
     sent["p/t/0@0"] = {0: [history.command(0, 0)._replace(offset=99)]}
     assert history.check(sent).listed == [
-        "t:0@3: command 0 stands at payment.commands:0@30, before the one that was sent before it"
+        "t:0@3: command 0 is at payment.commands:0@30, before a command that was sent earlier"
     ]
 
 
@@ -142,11 +142,11 @@ def test_skipped_events_have_no_commands() -> None:
     assert history.check(history.sent_commands()).listed == []
     without_skip = History([1, 1, 1], 0, 3)
     assert history.check(without_skip.sent_commands()).listed == [
-        "t:0@1: it has commands, and an operator left it out"
+        "t:0@1: it has commands, but an operator skipped it"
     ]
     raising = History([1, 1, 1], 0, 3, raises=frozenset({1}))
     assert raising.check(history.sent_commands()).listed == [
-        "t:0@1: react raises on it, and it is below the position"
+        "t:0@1: react raises on it, but it is before the position"
     ]
 
 
@@ -208,7 +208,7 @@ def test_errors_before_the_start_are_ignored() -> None:
     sent = history.sent_commands()
     del sent["p/t/2@2"], sent["p/t/3@3"]
     assert history.check(sent, 2).listed == []
-    assert history.check(sent, 3).listed == ["t:0@2: react raises on it, and it is below the position"]
+    assert history.check(sent, 3).listed == ["t:0@2: react raises on it, but it is before the position"]
 
 
 def test_commands_at_the_position_may_come() -> None:
@@ -228,7 +228,7 @@ def test_first_commands_are_not_missed() -> None:
     assert history.check(sent).count == 3
     assert History([1, 1, 1, 1, 1], 1, 5).check(sent).count == 0
     sent = {"p/t/0@0": {0: [history.command(0, 0)]}, **history.sent_commands()}
-    assert history.check(sent).listed == ["t:0@0: it has commands, and the process manager started at 1"]
+    assert history.check(sent).listed == ["t:0@0: it has commands, but the process manager started at 1"]
 
 
 def test_other_commands_add_up() -> None:
@@ -236,7 +236,7 @@ def test_other_commands_add_up() -> None:
     change_bytes(sent)
     sent["p/t/0@0"] = {0: [COMPLETE.command(1, 0)], 1: [COMPLETE.command(1, 0)]}
     reactions = COMPLETE.check(sent)
-    assert reactions.listed == ["3 commands are not those that react gives now: was it changed?"]
+    assert reactions.listed == ["3 commands differ from those that react returns now: was react changed?"]
     assert (reactions.changed_commands, reactions.count, reactions.events) == (3, 1, 4)
 
 

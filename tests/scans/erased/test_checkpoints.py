@@ -25,7 +25,7 @@ DATA_FILE_NAME = "00000001770000000000-0.mdb"
 
 
 def encrypted_state(version: int) -> StoredState:
-    """Return Ann's state, encrypted with the key that her erasure has ended."""
+    """Return Ann's state, encrypted with the key that her erasure has deleted."""
     state = encode_json(Customer("Somebody", plan="free"))
     return StoredState(
         version, 0, 0, encrypt_data(Customer, state, key(1), ValueLocation("customer", "ann", STATE, ""))
@@ -76,7 +76,7 @@ def test_checkpoint_under_ended_key(harness: TopicHarness) -> None:
     assert report.count == 0 and len(report.locations) == 1
     write_shard(harness.folder / "later", ann=encrypted_state(9))
     shutil.copy(harness.folder / "later" / DATA_FILE, Path(report.locations[0]) / DATA_FILE_NAME)
-    assert f"encrypted with key {key(1).kid}, which had ended, of 'ann'" in only_violation(harness)
+    assert f"encrypted with key {key(1).kid}, which was deleted, of 'ann'" in only_violation(harness)
 
 
 def test_checkpoints_in_given_folder(harness: TopicHarness) -> None:

@@ -1,4 +1,4 @@
-"""`verify --erased` finds encrypted values that can still be decrypted, with a key that no erasure has ended."""
+"""`verify --erased` finds encrypted values that can still be decrypted, with a key that no erasure has deleted."""
 
 from pathlib import Path
 
@@ -28,13 +28,13 @@ from tests.support.harness import TopicHarness
 pytestmark = pytest.mark.kafka
 
 FINDING = (
-    f"encrypted with key {key(9).kid}, which no erasure has ended: anyone with the keyring can decrypt it"
+    f"encrypted with key {key(9).kid}, which no erasure has deleted: anyone with the keyring can decrypt it"
 )
 
 
 @pytest.fixture
 def harness_with_key(harness: TopicHarness) -> TopicHarness:
-    """Ann has a key that no erasure has ended."""
+    """Ann has a key that no erasure has deleted."""
     put_key(harness, "ann", key(9))
     return harness
 
@@ -100,6 +100,7 @@ def test_undecryptable_values_are_no_finding(
 
 def test_shard_under_ended_key_is_found(harness: TopicHarness) -> None:
     write_shard(shard_path(harness), ann=state_under_key(key(1), 2))
-    assert f"a shard has 'name' encrypted with key {key(1).kid}, which had ended, of 'ann'" in only_violation(
-        harness
+    assert (
+        f"a shard has 'name' encrypted with key {key(1).kid}, which was deleted, of 'ann'"
+        in only_violation(harness)
     )

@@ -40,7 +40,7 @@ pytestmark = pytest.mark.kafka
 def test_only_retention_is_waited_for(harness: TopicHarness, tmp_path: Path) -> None:
     report = verify_erased(harness, tmp_path)
     assert (report.count, list(report.topics.erased)) == (0, ["ann"])
-    waiting_topics = {topic.topic.rpartition(".")[2]: topic for topic in report.topics.waiting}
+    waiting_topics = {topic.topic.rpartition(".")[2]: topic for topic in report.topics.expiring}
     sent_at = harness.records("commands")[0].timestamp
     week = 7 * 24 * 3600 * 1000
     assert waiting_topics.keys() == {"commands"} and waiting_topics["commands"].records == 1
@@ -72,7 +72,7 @@ def test_deferred_command_in_plain_text(harness: TopicHarness) -> None:
     )
     append_records(harness, "deferred", Record(0, 1, b"T/0", None, []))
     report = verify_erased(harness)
-    assert report.count == 0 and "which later records replaced" in str(report.topics.waiting)
+    assert report.count == 0 and "which later records replaced" in str(report.topics.expiring)
 
 
 def test_value_in_outcome_is_found(harness: TopicHarness) -> None:
@@ -160,4 +160,4 @@ def test_values_of_other_customers_are_no_finding(
     )
     (tmp_path / "rows").write_text(ANN)
     report = verify_erased(harness, tmp_path / "rows")
-    assert (report.count, report.patterns.count, report.topics.shared) == (0, 0, 2)
+    assert (report.count, report.patterns.count, report.topics.shared_texts) == (0, 0, 2)

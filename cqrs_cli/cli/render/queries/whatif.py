@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 #: Characters of an example's `was` and `would` for people.
 MAX_TEXT = 160
 
-_DIFFERENCE_TEXTS = {"events": "other events", "version": "another version"}
+_DIFFERENCE_TEXTS = {"events": "other events", "version": "different version"}
 
 
 def whatif_result(aggregate: str, module: str, result: "DecidedAgain", target: "Target | None") -> Result:
@@ -47,7 +47,9 @@ def whatif_result(aggregate: str, module: str, result: "DecidedAgain", target: "
             f"not decided again, because workers died on them or they were given up: {result.not_asked:,}"
         )
     commands_text = f"{counted(result.commands, 'command')} decided again in {result.seconds:.1f} s"
-    states_text = f"{result.states:,} of {counted(result.aggregates, 'aggregate')} would end in another state"
+    states_text = (
+        f"{result.states:,} of {counted(result.aggregates, 'aggregate')} would end in a different state"
+    )
     lines.append(
         f"{aggregate} with {module}: {commands_text}, {result.decisions:,} with differences; {states_text}"
     )
@@ -71,7 +73,7 @@ def _label_text(label: "Label") -> str:
         return {
             ("exists", "absent"): "would not exist",
             ("absent", "exists"): "would exist",
-        }.get((was, would), "another state")
+        }.get((was, would), "different state")
     if was != would:
         return f"{was} → {would}"
     if kind != "outcome":

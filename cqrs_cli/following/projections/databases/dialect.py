@@ -65,7 +65,7 @@ class Dialect(ABC):
         """Return the retry policy for an error."""
 
     def is_already_exists(self, error: BaseException) -> bool:
-        """Return True if the object to create exists by now."""
+        """Return True if the error reports that the object to create exists already."""
         return "already exists" in str(error)
 
     def is_not_found(self, error: BaseException) -> bool:

@@ -25,10 +25,11 @@ _MAX_RETRY_DELAY = 0.005
 _PAUSE = 0.01
 _PAUSE_SHARE = 0.1
 
-#: DuckDB's error texts for a full disk, a file that another process uses, and a row that another transaction changed.
+#: DuckDB's error texts for a full disk, a file that another process uses, and a row that another transaction has
+#: changed.
 _FULL_TEXT = "No space left on device"
 _LOCKED_TEXT = "Could not set lock on file"
-_CONFLICT_TEXT = "onflict"
+_CONFLICT_TEXT = "onflict"  # "Conflict" and "conflict"
 
 #: A lock for each file, held by the thread that uses the file.
 _FILE_LOCKS: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)

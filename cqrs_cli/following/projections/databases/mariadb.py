@@ -195,7 +195,7 @@ class MariaDb(Dialect):
         self._complete_swap(db, swap.projection, swap.schema)
 
     def _complete_swap(self, db: Connection, projection: str, schema: str) -> None:
-        """Do step 3 if it is pending, and drop what remains."""
+        """Do step 3 if it is pending, and drop the schema of the shadow tables."""
         if not inspect(db).has_table(_ARRIVED, schema=schema):
             return
         arrived = POSITIONS.to_metadata(MetaData(), schema=schema, name=_ARRIVED)
@@ -242,8 +242,8 @@ def exclusive_session(engine: Engine, projection: str, timeout: float) -> Iterat
         subject = f"{engine.url.database}/{projection}"
         lock = f"cqrs-{hashlib.sha256(subject.encode()).hexdigest()[:32]}"
         if db.execute(select(func.get_lock(lock, timeout))).scalar() != 1:
-            busy = DriverError(1205, f"another run prepares {projection}")
-            raise OperationalError("GET_LOCK", None, busy)
+            lock_error = DriverError(1205, f"another run prepares {projection}")
+            raise OperationalError("GET_LOCK", None, lock_error)
         db.commit()
         yield db
 

@@ -28,7 +28,7 @@ ALREADY_EXISTS_CODES = {1007, 1050, 1062}
 NOT_FOUND_CODES = {1049, 1146}
 
 # Statements that commit the current transaction implicitly. CREATE and DROP of temporary tables do not commit.
-_COMMITTING = re.compile(
+_IMPLICIT_COMMIT = re.compile(
     r"\s*(ALTER|ANALYZE|BEGIN|COMMIT|CREATE(?!\s+(OR\s+REPLACE\s+)?TEMPORARY)|DROP(?!\s+TEMPORARY)|GRANT"
     r"|LOCK|OPTIMIZE|RENAME|REPAIR|REVOKE|ROLLBACK(?!\s+TO|\s+WORK\s+TO)|START|TRUNCATE|UNLOCK)\b",
     re.IGNORECASE,
@@ -89,4 +89,4 @@ def error_code(error: BaseException | None) -> int | None:
 
 def commits_implicitly(statement: str) -> bool:
     """Return True for a statement that ends the current transaction."""
-    return _COMMITTING.match(statement) is not None
+    return _IMPLICIT_COMMIT.match(statement) is not None

@@ -32,7 +32,7 @@ _KEY_LENGTH = 255
 COLLATION = "utf8mb4_nopad_bin"
 
 # Replacements for types that are narrower in MariaDB than elsewhere: 64 KiB, whole seconds, seven digits.
-_WIDER: dict[type, Any] = {
+_WIDER_TYPES: dict[type, Any] = {
     Text: mysql.LONGTEXT(),
     UnicodeText: mysql.LONGTEXT(),
     LargeBinary: mysql.LONGBLOB(),
@@ -65,7 +65,7 @@ def _adapt_table(table: Table) -> None:
         constraint.name = None  # its name must differ from the name in the live table, which is still in use
     keys = _key_columns(table)
     for column in table.columns:
-        column.type = _adapted_type(column, column.name in keys)
+        column.type = _adapt_type(column, column.name in keys)
 
 
 def _key_columns(table: Table) -> set[str]:
@@ -77,12 +77,14 @@ def _key_columns(table: Table) -> set[str]:
     return {column.name for columns in lists for column in columns}
 
 
-def _adapted_type(column: Column[Any], in_key: bool) -> Any:
+def _adapt_type(column: Column[Any], is_in_key: bool) -> Any:
     column_type: Any = column.type
     if type(column_type) in (String, Unicode) and column_type.length is None:
         collation = column_type.collation
         return (
-            mysql.VARCHAR(_KEY_LENGTH, collation=collation) if in_key else mysql.LONGTEXT(collation=collation)
+            mysql.VARCHAR(_KEY_LENGTH, collation=collation)
+            if is_in_key
+            else mysql.LONGTEXT(collation=collation)
         )
     if type(column_type) is Numeric and column_type.precision is None:
         raise ConfigurationError(
@@ -94,7 +96,7 @@ def _adapted_type(column: Column[Any], in_key: bool) -> Any:
         getattr(column_type, "length", None) is None and getattr(column_type, "precision", None) is None
     )
     return (
-        _WIDER.get(type(column_type), column_type)
+        _WIDER_TYPES.get(type(column_type), column_type)
         if has_defaults and getattr(column_type, "collation", None) is None
         else column_type
     )
