@@ -38,16 +38,25 @@ def decode_record(record: Any) -> cqrs.Recorded[cqrs.Event]:
 
 
 def test_messages_become_recorded_events() -> None:
-    recorded = decode_record(Message(counter_event("a", 7, 3)))
-    assert recorded.event == Incremented(3)
-    assert (recorded.aggregate_id, recorded.version, recorded.id, recorded.causation_id) == (
+    recorded_event = decode_record(Message(counter_event("a", 7, 3)))
+    assert recorded_event.event == Incremented(3)
+    assert (
+        recorded_event.aggregate_id,
+        recorded_event.version,
+        recorded_event.id,
+        recorded_event.causation_id,
+    ) == (
         "a",
         7,
         "0/7/0",
         "c",
     )
-    assert (recorded.topic, recorded.partition, recorded.offset) == ("counter.events", 3, 41)
-    assert recorded.time == datetime(2026, 11, 21, 12, tzinfo=UTC)
+    assert (recorded_event.topic, recorded_event.partition, recorded_event.offset) == (
+        "counter.events",
+        3,
+        41,
+    )
+    assert recorded_event.time == datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
 def test_records_of_kafka_python_are_read() -> None:

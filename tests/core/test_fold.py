@@ -42,15 +42,15 @@ def decide(command: Note, notes: Notes) -> list[Noted]:
 AGGREGATE = Aggregate.of("notes", cqrs.Decider(decide, evolve, Notes()))
 
 
-def fold(*events: EventEnvelope, known: VersionedState | None = None) -> VersionedState | None:
+def fold(*events: EventEnvelope, state: VersionedState | None = None) -> VersionedState | None:
     for envelope in events:
-        known = fold_event(AGGREGATE, known, envelope)
-    return known
+        state = fold_event(AGGREGATE, state, envelope)
+    return state
 
 
-def error_text(event: EventEnvelope, known: VersionedState | None = None) -> str:
+def error_text(event: EventEnvelope, state: VersionedState | None = None) -> str:
     with pytest.raises(FoldError) as raised:
-        fold_event(AGGREGATE, known, event)
+        fold_event(AGGREGATE, state, event)
     return str(raised.value)
 
 
@@ -69,7 +69,7 @@ def test_events_lead_to_their_state() -> None:
 @given(st.integers(1, 8), st.lists(st.integers(1, 8), max_size=20))
 def test_folding_again_changes_nothing(count: int, versions: list[int]) -> None:
     state = fold(*(event(n, str(n)) for n in range(1, count + 1)))
-    assert fold(*(event(n, str(n)) for n in versions if n <= count), known=state) is state
+    assert fold(*(event(n, str(n)) for n in versions if n <= count), state=state) is state
 
 
 def test_missing_version_is_refused() -> None:

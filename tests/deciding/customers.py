@@ -91,8 +91,8 @@ def decrypted_states(harness: TopicHarness, machine: str = "state") -> dict[str,
     }
     states_by_subject = {}
     for name, data in stored_states(harness, machine).items():
-        key, place = data_keys.get(name), ValueLocation("customer", name, "state", "")
-        decrypted = data if key is None else decrypt_data(Customer, data, {key.kid: key}.get, place)
+        key, location = data_keys.get(name), ValueLocation("customer", name, "state", "")
+        decrypted = data if key is None else decrypt_data(Customer, data, {key.kid: key}.get, location)
         states_by_subject[name] = decode(decrypted, type=Customer)
     return states_by_subject
 

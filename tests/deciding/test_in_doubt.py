@@ -12,35 +12,35 @@ PARTS = ("events", "outcomes", "position")
 
 @pytest.mark.covers("one-outcome")
 @given(
-    before=st.integers(0, 5),
+    start=st.integers(0, 5),
     with_events=st.lists(st.booleans(), max_size=4),
-    unmarked=st.sets(st.sampled_from(PARTS), min_size=1),
+    unmarked_parts=st.sets(st.sampled_from(PARTS), min_size=1),
     committed=st.booleans(),
     first_event=st.booleans(),
 )
 def test_visible_part_commits_the_rest(
-    before: int, with_events: list[bool], unmarked: set[str], committed: bool, first_event: bool
+    start: int, with_events: list[bool], unmarked_parts: set[str], committed: bool, first_event: bool
 ) -> None:
-    """A hanging transaction on the commands from `before` on is committed if one of its parts is visible.
+    """A hanging transaction on the commands from `start` on is committed if one of its parts is visible.
 
-    The parts in `unmarked` got no end marker.
+    The parts in `unmarked_parts` got no end marker.
     """
-    end = before + len(with_events)
-    commands_with_events = [before + number for number, has_events in enumerate(with_events) if has_events]
+    end = start + len(with_events)
+    commands_with_events = [start + number for number, has_events in enumerate(with_events) if has_events]
     parts = {
         "position",
         *(["outcomes"] if with_events else []),
         *(["events"] if commands_with_events else []),
     }
-    assume(parts & unmarked)
-    visible = parts - unmarked if committed else set()
-    last_event = before - 1 if before and first_event else None
+    assume(parts & unmarked_parts)
+    visible = parts - unmarked_parts if committed else set()
+    last_event = start - 1 if start and first_event else None
     traces = CommandTraces(
-        committed=end if "position" in visible else before or None,
-        last_outcome=end - 1 if "outcomes" in visible else before - 1 if before else None,
+        committed=end if "position" in visible else start or None,
+        last_outcome=end - 1 if "outcomes" in visible else start - 1 if start else None,
         last_event=commands_with_events[-1] if "events" in visible else last_event,
-        hidden_outcome=before if "outcomes" in parts & unmarked else None,
-        hidden_event=commands_with_events[0] if "events" in parts & unmarked else None,
+        hidden_outcome=start if "outcomes" in parts & unmarked_parts else None,
+        hidden_event=commands_with_events[0] if "events" in parts & unmarked_parts else None,
     )
     assert was_committed(traces) is bool(visible)
 

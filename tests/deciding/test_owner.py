@@ -88,9 +88,9 @@ def test_shard_ahead_of_the_log_is_dropped(counters: TopicHarness) -> None:
 
 def apply_lost_batch(store: Store) -> None:
     """Apply a batch that is not in the log."""
-    before = store.positions()
+    old_positions = store.positions()
     lost_states = {"a": StoredState(9, 8, 0, b'{"value":9}')}
-    store.apply(WriteBatch(store.token(), before, before._replace(commands=9), lost_states, {}))
+    store.apply(WriteBatch(store.token(), old_positions, old_positions._replace(commands=9), lost_states, {}))
 
 
 @pytest.mark.covers("state-is-events")

@@ -68,16 +68,16 @@ def fail_if_called() -> None:
 
 
 def test_a_parent_waits_for_its_target(single: TopicHarness) -> None:
-    with repartitioned_during_run(single) as before, ExitStack() as stack:
+    with repartitioned_during_run(single) as old_plan, ExitStack() as stack:
         plan, target_runs = single.plan(once=False, machine="next"), list[object]()
 
-        def meanwhile() -> None:
+        def start_target() -> None:
             if not target_runs:
                 target_runs.append(stack.enter_context(running_owners(plan, share=(1, 2))))
 
-        wait(plan, PARENT, meanwhile)
+        wait(plan, PARENT, start_target)
         run_by_partition = {partition: claim and claim.run for partition, claim in claims(plan).items()}
-        assert (target_runs != [], run_by_partition) == (True, {PARENT: before.run, TARGET: plan.run})
+        assert (target_runs != [], run_by_partition) == (True, {PARENT: old_plan.run, TARGET: plan.run})
 
 
 def test_a_silent_run_is_not_waited_for(single: TopicHarness) -> None:
@@ -91,13 +91,13 @@ def test_a_silent_run_is_not_waited_for(single: TopicHarness) -> None:
 def test_a_later_run_ends_the_waiting(single: TopicHarness) -> None:
     run_plan(single.plan())
     repartition_topics(single, 2)
-    plan, later = single.plan(), single.plan()
+    plan, later_plan = single.plan(), single.plan()
     writer, group = (
         FencedWriter(plan.log(PARENT), 1_000_000),
         consumer(plan.connection, group=single.topics.group),
     )
     writer.fence()
-    writer.commit_position(group, 0, later.claim(PARENT, 0).metadata())
+    writer.commit_position(group, 0, later_plan.claim(PARENT, 0).metadata())
     group.close()
     with pytest.raises(LaterClaim):
         wait(plan, PARENT, lambda: None)
@@ -118,7 +118,7 @@ def test_a_target_folds_while_it_waits(single: TopicHarness) -> None:
             eventually(lambda: supervisor.measures.step == "wait")
             store = supervisor.store
             assert store is not None
-            before = store.get_value("inherited")
+            first_value = store.get_value("inherited")
             single.send(*(with_stale_partition(sent, 1) for sent in round_commands(1)))
-            eventually(lambda: store.get_value("inherited") != before)
+            eventually(lambda: store.get_value("inherited") != first_value)
             assert supervisor.measures.step == "wait"

@@ -90,10 +90,10 @@ def test_log_shorter_than_shard_is_an_error(cache_at_100: StateCache) -> None:
         fold_outcomes(UNREACHABLE_LOG, cache_at_100, (0, 99), None, 1000)
 
 
-@pytest.mark.parametrize(("version", "lost"), [(0, True), (1, True), (2, False), (3, False)])
-def test_events_short_of_outcome_are_lost(version: int, lost: bool) -> None:
+@pytest.mark.parametrize(("version", "is_lost"), [(0, True), (1, True), (2, False), (3, False)])
+def test_events_short_of_outcome_are_lost(version: int, is_lost: bool) -> None:
     state = VersionedState(version, Counter(), 0, 0) if version else None
-    assert has_lost_events(state, outcome("accepted")) is lost
+    assert has_lost_events(state, outcome("accepted")) is is_lost
 
 
 def lose(bank: TopicHarness, how: str) -> None:
@@ -119,10 +119,10 @@ def test_lost_shard_is_rebuilt_identically(bank: TopicHarness, how: str) -> None
     commands = list(mixed_commands(600))
     bank.send(*commands[:400])
     run_plan(bank.plan())
-    before = bank.shard_states()
+    states = bank.shard_states()
     lose(bank, how)
     run_plan(bank.plan())
-    assert bank.shard_states() == before
+    assert bank.shard_states() == states
     bank.send(*commands[:100], *commands[400:])
     run_plan(bank.plan())
     bank.check()

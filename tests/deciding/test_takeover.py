@@ -33,13 +33,13 @@ def test_superseded_run_exits_with_6(counters: TopicHarness) -> None:
 @pytest.mark.covers("one-owner")
 def test_older_run_yields_to_newer(counters: TopicHarness) -> None:
     older = counters.plan(once=False, machine="older")
-    with running_owners(counters.plan(once=False)) as later:
+    with running_owners(counters.plan(once=False)) as later_owner:
         counters.send(*increment_commands(5))
         counters.await_outcomes(5)
         assert isinstance(run_plan_for_error(older), TakenOverError)
         counters.send(*increment_commands(5, first=5))
         counters.await_outcomes(10)
-        assert not later.has_ended()
+        assert not later_owner.has_ended()
     counters.check()
 
 
@@ -72,12 +72,12 @@ def test_retired_owner_leaves_clean_shard(counters: TopicHarness) -> None:
 def test_retiring_does_not_end_the_successor(counters: TopicHarness) -> None:
     first, second = counters.plan(), counters.plan(once=False)
     run_plan(first)
-    with running_owners(second) as later:
+    with running_owners(second) as later_owner:
         eventually(lambda: counters.owning_run() == second.run)
         retire(first)
         counters.send(*increment_commands(3))
         counters.await_outcomes(3)
-        assert not later.has_ended()
+        assert not later_owner.has_ended()
 
 
 @pytest.mark.covers("no-lost-update")

@@ -39,9 +39,9 @@ def test_customers_register_once(module: Any) -> None:
 
 def test_customers_move_and_leave(module: Any) -> None:
     registered = spec(module.decider).given(module.Registered(*ADA))
-    moved = registered.when(module.Move(*NEW_ADDRESS)).then(module.Moved(*NEW_ADDRESS))
-    moved.when(module.Move(*NEW_ADDRESS)).unchanged()
-    moved.when(module.Leave()).then(module.Left()).when(module.Leave()).unchanged()
+    moved_customer = registered.when(module.Move(*NEW_ADDRESS)).then(module.Moved(*NEW_ADDRESS))
+    moved_customer.when(module.Move(*NEW_ADDRESS)).unchanged()
+    moved_customer.when(module.Leave()).then(module.Left()).when(module.Leave()).unchanged()
 
 
 def test_erased_customers_reject_commands(module: Any) -> None:

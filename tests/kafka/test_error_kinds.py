@@ -22,8 +22,8 @@ def error_for(name: str) -> CqrsError:
 
 
 def test_every_code_has_its_kind() -> None:
-    named = Counter(name for names in ERROR_NAMES.values() for name in names.split())
-    assert named == Counter(CODES.keys())
+    name_counts = Counter(name for names in ERROR_NAMES.values() for name in names.split())
+    assert name_counts == Counter(CODES.keys())
     assert set(ERROR_NAMES) == set(ErrorKind)
 
 

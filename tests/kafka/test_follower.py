@@ -25,7 +25,7 @@ class FakeConsumer:
     def __init__(self, *messages: Message) -> None:
         self._messages = list(messages)
 
-    def assign(self, places: list[Any]) -> None: ...
+    def assign(self, partitions: list[Any]) -> None: ...
 
     def list_topics(self, topic: str, timeout: float) -> None: ...
 
@@ -33,8 +33,8 @@ class FakeConsumer:
         return self._messages.pop(0) if self._messages else None
 
     def consume(self, count: int, timeout: float) -> list[Message]:
-        taken, self._messages = self._messages[:count], self._messages[count:]
-        return taken
+        batch, self._messages = self._messages[:count], self._messages[count:]
+        return batch
 
 
 def read_error(topic: str, partition: int, error: KafkaError) -> Exception:

@@ -41,14 +41,14 @@ class FakeRequest:
     """A request that times out at first, and records its timeouts."""
 
     def __init__(self, unanswered: int, *codes: int) -> None:
-        self.waits: list[float] = []
+        self.timeouts: list[float] = []
         self._unanswered = unanswered
         self._codes = [*codes, *[KafkaError._TIMED_OUT] * unanswered]
 
     def __call__(self, timeout: float) -> int:
-        self.waits.append(timeout)
-        if len(self.waits) <= self._unanswered:
-            raise KafkaException(KafkaError(self._codes[len(self.waits) - 1]))
+        self.timeouts.append(timeout)
+        if len(self.timeouts) <= self._unanswered:
+            raise KafkaException(KafkaError(self._codes[len(self.timeouts) - 1]))
         return 42
 
 
@@ -58,20 +58,20 @@ class FakeRequest:
 )
 def test_request_is_repeated_soon(unanswered: int, timeouts: list[float], lookups: list[object]) -> None:
     """The client looks up another leader only after the request's full timeout."""
-    reader, question = FakeConsumer(), FakeRequest(unanswered)
-    assert ask_leader(cast(Consumer, reader), "events", question, 10.0) == 42
-    assert question.waits == timeouts
+    reader, request = FakeConsumer(), FakeRequest(unanswered)
+    assert ask_leader(cast(Consumer, reader), "events", request, 10.0) == 42
+    assert request.timeouts == timeouts
     assert reader.calls == lookups
 
 
 def test_short_request_is_made_twice() -> None:
-    reader, question = FakeConsumer(), FakeRequest(9)
+    reader, request = FakeConsumer(), FakeRequest(9)
     with pytest.raises(KafkaException):
-        ask_leader(cast(Consumer, reader), "events", question, 0.05)
-    assert question.waits == [0.05, 0.05]
+        ask_leader(cast(Consumer, reader), "events", request, 0.05)
+    assert request.timeouts == [0.05, 0.05]
 
 
 def test_first_error_does_not_count() -> None:
     """A client that is not connected yet reports that all brokers are down."""
-    reader, question = FakeConsumer(), FakeRequest(1, KafkaError._ALL_BROKERS_DOWN)
-    assert ask_leader(cast(Consumer, reader), "events", question, 10.0) == 42
+    reader, request = FakeConsumer(), FakeRequest(1, KafkaError._ALL_BROKERS_DOWN)
+    assert ask_leader(cast(Consumer, reader), "events", request, 10.0) == 42

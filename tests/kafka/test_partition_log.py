@@ -59,7 +59,7 @@ class BusyConsumer:
 
     end = 0
 
-    def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
+    def get_watermark_offsets(self, partition: TopicPartition, timeout: float) -> tuple[int, int]:
         BusyConsumer.end += 1
         return 0, BusyConsumer.end
 

@@ -151,7 +151,7 @@ def test_lost_leader_is_looked_up_again() -> None:
     class LostLeader:
         knows = True
 
-        def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
+        def get_watermark_offsets(self, partition: TopicPartition, timeout: float) -> tuple[int, int]:
             if self.knows:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
             return 3, 7

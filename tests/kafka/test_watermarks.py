@@ -12,13 +12,16 @@ class FakeConsumer:
     def __init__(self, *errors: int) -> None:
         self.errors = list(errors)
 
-    def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
+    def get_watermark_offsets(self, partition: TopicPartition, timeout: float) -> tuple[int, int]:
         if self.errors:
             raise KafkaException(KafkaError(self.errors.pop(0)))
-        return place.partition, 7
+        return partition.partition, 7
 
-    def offsets_for_times(self, places: list[TopicPartition], timeout: float) -> list[TopicPartition]:
-        return [TopicPartition(place.topic, *self.get_watermark_offsets(place, timeout)) for place in places]
+    def offsets_for_times(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        return [
+            TopicPartition(partition.topic, *self.get_watermark_offsets(partition, timeout))
+            for partition in partitions
+        ]
 
     def close(self) -> None:
         pass

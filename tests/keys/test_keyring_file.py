@@ -31,10 +31,10 @@ def test_only_its_owner_reads_a_keyring(path: Path) -> None:
 
 
 def test_a_keyring_is_never_overwritten(path: Path) -> None:
-    before = path.read_bytes()
+    old_bytes = path.read_bytes()
     with pytest.raises(ConfigurationError, match="exists: it may contain a keyring"):
         create_keyring_file(path, "2026-12", SECOND_KEK)
-    assert path.read_bytes() == before
+    assert path.read_bytes() == old_bytes
 
 
 def test_old_keys_unwrap_after_rotating(path: Path) -> None:
@@ -68,10 +68,10 @@ def test_two_keks_in_a_month_differ(path: Path) -> None:
 
 def test_failed_rotation_changes_nothing(path: Path) -> None:
     """It leaves no temporary files either."""
-    before = path.read_bytes()
+    old_bytes = path.read_bytes()
     with pytest.raises(ValueError, match="64 bytes, not 32"):
         rotate_keyring_file(path, "2026-12", SECOND_KEK[:32])
-    assert path.read_bytes() == before
+    assert path.read_bytes() == old_bytes
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 

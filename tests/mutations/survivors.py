@@ -66,20 +66,20 @@ def survivors_in_file(file: Path, names: list[str]) -> Iterator[Survivor]:
     }
     for name in names:
         module, _, mutant = name.rpartition(".")
-        before, after = functions[f"{mutant.rpartition('__mutmut_')[0]}__mutmut_orig"], functions[mutant]
-        old, new = (" ".join(changed) for changed in _differing_parts(before, after))
+        original, mutated = functions[f"{mutant.rpartition('__mutmut_')[0]}__mutmut_orig"], functions[mutant]
+        old, new = (" ".join(changed) for changed in _differing_parts(original, mutated))
         yield Survivor(name, module.removeprefix("cqrs_cli."), old, new)
 
 
-def _differing_parts(before: list[str], after: list[str]) -> tuple[list[str], list[str]]:
+def _differing_parts(original: list[str], mutated: list[str]) -> tuple[list[str], list[str]]:
     """Return both without their common beginning and end."""
     start = 0
-    while before[start : start + 1] == after[start : start + 1] and start < len(before):
+    while original[start : start + 1] == mutated[start : start + 1] and start < len(original):
         start += 1
     end = 0
-    while end < min(len(before), len(after)) - start and before[-1 - end] == after[-1 - end]:
+    while end < min(len(original), len(mutated)) - start and original[-1 - end] == mutated[-1 - end]:
         end += 1
-    return before[start : len(before) - end], after[start : len(after) - end]
+    return original[start : len(original) - end], mutated[start : len(mutated) - end]
 
 
 def explanation_of(

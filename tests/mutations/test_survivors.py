@@ -66,9 +66,9 @@ def test_other_change_is_listed(
 
 
 def test_named_change_is_explained(tmp_path: Path) -> None:
-    named = Explanation("core", "seen by nobody", ("a[:17] +",))
+    explanation = Explanation("core", "seen by nobody", ("a[:17] +",))
     run_one = partial(
-        run, tmp_path, codes=(1, 0), explain=partial(survivors.explanation_of, explanations=[named])
+        run, tmp_path, codes=(1, 0), explain=partial(survivors.explanation_of, explanations=[explanation])
     )
     assert run_one(total=SUM.replace("16", "17")) == 0
     assert run_one(total=SUM.replace("16", "18")) == 1

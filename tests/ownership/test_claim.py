@@ -151,18 +151,18 @@ def test_first_claim_by_another_discredits_contradiction(
 
 
 @given(st.none() | claims)
-def test_only_unowned_shards_are_folded(before: Claim | None) -> None:
-    owner = successor_claim(OWN_CLAIM, before, "")
-    later = successor_claim(replace(OWN_CLAIM, run_epoch=11), owner, "")
-    assert is_shard_idle("", before)
-    assert is_shard_idle(owner.token, later)
+def test_only_unowned_shards_are_folded(committed_claim: Claim | None) -> None:
+    owner = successor_claim(OWN_CLAIM, committed_claim, "")
+    later_claim = successor_claim(replace(OWN_CLAIM, run_epoch=11), owner, "")
+    assert is_shard_idle("", committed_claim)
+    assert is_shard_idle(owner.token, later_claim)
 
 
 @given(st.none() | claims)
-def test_owned_shard_is_not_folded(before: Claim | None) -> None:
-    owner = successor_claim(OWN_CLAIM, before, "")
+def test_owned_shard_is_not_folded(committed_claim: Claim | None) -> None:
+    owner = successor_claim(OWN_CLAIM, committed_claim, "")
     assert not is_shard_idle(owner.token, owner)
-    assert not is_shard_idle(owner.token, before)
+    assert not is_shard_idle(owner.token, committed_claim)
 
 
 def test_terminal_claim_makes_attempts_stragglers() -> None:

@@ -58,8 +58,8 @@ def test_next_claim_exceeds_the_previous_claim(own_claim: Claim, previous: Claim
 @given(claims, st.integers(0, 9))
 def test_later_attempt_takes_over_its_run(claim: Claim, submission: int) -> None:
     """A resubmitted task is not superseded by the earlier task of its own run."""
-    later = replace(claim, run_epoch=1, submission=claim.submission + 1 + submission)
-    assert judge(next_claim(later, claim, 0), claim) is Judgement.EARLIER
+    later_claim = replace(claim, run_epoch=1, submission=claim.submission + 1 + submission)
+    assert judge(next_claim(later_claim, claim, 0), claim) is Judgement.EARLIER
 
 
 def test_takeover_when_the_run_ends() -> None:
@@ -142,15 +142,15 @@ def test_stopping_ends_the_wait() -> None:
 
 
 def test_unready_standby_does_not_take_over() -> None:
-    stopping, answers = threading.Event(), list[bool]()
+    stopping, responses = threading.Event(), list[bool]()
 
     def is_ready() -> bool:
-        answers.append(len(answers) == 2)
-        return answers[-1]
+        responses.append(len(responses) == 2)
+        return responses[-1]
 
     ended_poll: tuple[Claim, Heartbeats] = (replace(OTHER_CLAIM, attempt=TERMINAL), {})
     claim = wait_for_takeover(lambda: ended_poll, OWN_CLAIM, 0.01, stopping, lambda _: None, is_ready)
-    assert claim is not None and answers == [False, False, True]
+    assert claim is not None and responses == [False, False, True]
 
 
 def test_other_texts_are_no_heartbeats() -> None:
@@ -159,11 +159,11 @@ def test_other_texts_are_no_heartbeats() -> None:
 
 def test_runs_keep_each_others_heartbeats() -> None:
     """Each run keeps the heartbeats of other runs when it writes its own. The heartbeat of an ended run is dropped."""
-    others = OtherHeartbeats("mine")
-    assert others.keep_active({"other": 1, "mine": 1}, 0.0, 0.1) == {"other": 1}
-    assert others.keep_active({"other": 1, "mine": 2}, 9.0, 9.1) == {"other": 1}
-    assert others.keep_active({"other": 1, "mine": 3}, 10.2, 10.3) == {}
-    assert others.keep_active({"other": 2, "mine": 4}, 11.0, 11.1) == {"other": 2}
+    other_heartbeats = OtherHeartbeats("mine")
+    assert other_heartbeats.keep_active({"other": 1, "mine": 1}, 0.0, 0.1) == {"other": 1}
+    assert other_heartbeats.keep_active({"other": 1, "mine": 2}, 9.0, 9.1) == {"other": 1}
+    assert other_heartbeats.keep_active({"other": 1, "mine": 3}, 10.2, 10.3) == {}
+    assert other_heartbeats.keep_active({"other": 2, "mine": 4}, 11.0, 11.1) == {"other": 2}
 
 
 def test_takeover_when_the_run_splits() -> None:

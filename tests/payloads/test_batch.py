@@ -26,22 +26,22 @@ def test_batch_without_references_makes_no_request() -> None:
 
 
 def test_batch_is_fetched_together(store: FolderStore) -> None:
-    good, lost = store.put(b"good", FOLDER), reference_to(b"lost")
-    attributes = {**json.loads(command()), **good.attributes(FOLDER)}
+    good_reference, lost_reference = store.put(b"good", FOLDER), reference_to(b"lost")
+    attributes = {**json.loads(command()), **good_reference.attributes(FOLDER)}
     headers: Headers = [
         (f"ce_{name}", str(value).encode()) for name, value in attributes.items() if name != "data"
     ]
     batch = [
         record(0, command()),
-        command_with_reference(1, good),
-        command_with_reference(2, lost),
+        command_with_reference(1, good_reference),
+        command_with_reference(2, lost_reference),
         record(3, None),
         Record(4, 1, b"a", b"", headers),
         record(5, b'{"datasha256":1}'),
     ]
     fetched = fetch_payloads(store.address, TOPIC, batch)
     assert fetched.records == batch
-    assert fetched.payloads == {good: b"good", lost: "it is missing"}
+    assert fetched.payloads == {good_reference: b"good", lost_reference: "it is missing"}
 
 
 @pytest.mark.parametrize(

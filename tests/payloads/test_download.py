@@ -43,8 +43,8 @@ def test_events_are_read_with_their_data(store: FolderStore) -> None:
 def test_batches_are_limited_by_memory(store: FolderStore) -> None:
     """A payload that several records reference is in memory for each record."""
     events = [event(store, number) for number in (1, 1, 1, 2)]
-    first, rest = download_events(store.address, TOPIC, 0, events, PayloadLimits(bytes=15))
-    second, none = download_events(store.address, TOPIC, 0, rest, PayloadLimits(bytes=15))
+    first, remaining = download_events(store.address, TOPIC, 0, events, PayloadLimits(bytes=15))
+    second, none = download_events(store.address, TOPIC, 0, remaining, PayloadLimits(bytes=15))
     assert (numbers([first, second]), none) == ([[1, 1], [1, 2]], [])
 
 
@@ -78,15 +78,15 @@ def binary_command(data: bytes) -> Record:
 
 def test_commands_are_read_with_their_data(store: FolderStore) -> None:
     """A command whose payload is lost is shown unchanged, because its outcome reports the loss."""
-    stored, lost = store.put(b'{"n":7}', FOLDER), reference_to(b"lost")
+    stored, lost_reference = store.put(b'{"n":7}', FOLDER), reference_to(b"lost")
     commands = [
         record(0, with_reference(command(), FOLDER, stored)),
-        record(1, with_reference(command(), FOLDER, lost)),
+        record(1, with_reference(command(), FOLDER, lost_reference)),
         binary_command(b'{"n":7}'),
         record(3, None),
     ]
-    decoded, rest = download_available(store.address, "dev.tally.commands", commands)
-    assert rest == []
+    decoded, remaining = download_available(store.address, "dev.tally.commands", commands)
+    assert remaining == []
     partition = Partition()
     assert partition.verdict(decoded[0])["status"] == "accepted"
     assert AGGREGATE.decode_command["tally.Add"](decoded[2].value or b"") == Add(7)

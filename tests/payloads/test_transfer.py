@@ -136,10 +136,10 @@ def test_topics_of_an_aggregate_share_a_folder() -> None:
 
 def test_only_their_owner_reads_payloads(store: FolderStore) -> None:
     """The umask has no effect. The folder above the store belongs to the operator, and keeps its mode."""
-    before = os.umask(0)
+    old_umask = os.umask(0)
     try:
         file = store.file(store.put(b"secret"))
     finally:
-        os.umask(before)
+        os.umask(old_umask)
     assert file.stat().st_mode & 0o777 == 0o600
     assert [folder.stat().st_mode & 0o777 for folder in (file.parent, store.path)] == [0o700, 0o700]

@@ -198,26 +198,26 @@ def test_export_redacts_unless_personal(people: People) -> None:
 
 def digests(people: People) -> set[str]:
     """Return the digests of replays with the keyring, without it, and with values."""
-    found = set()
+    texts = set()
     for connection in (people.connection, people.connection_without_keyring):
         plan = plan_replay(connection, people.topics, "people", people.folder)
         for personal in (False, True):
             result = total_part(replace(plan, personal=personal), 0)
             assert result.error is None
-            found.add(as_hex(result.total.digest))
-    return found
+            texts.add(as_hex(result.total.digest))
+    return texts
 
 
 def test_replays_have_one_digest(people: People) -> None:
     people.register_with_new_key("ann", FIRST_KEY)
-    (before,) = digests(people)
+    (old_digest,) = digests(people)
     end = {0: people.harness.stable_end("events")}
     people.erase("ann", FIRST_KEY)
-    (after,) = digests(people)
+    (new_digest,) = digests(people)
     plan_before_erasure = plan_replay(
         people.connection, people.topics, "people", people.folder, positions=end
     )
-    assert as_hex(total_part(plan_before_erasure, 0).total.digest) == before != after
+    assert as_hex(total_part(plan_before_erasure, 0).total.digest) == old_digest != new_digest
 
 
 def test_replayed_states_have_values_if_asked(people: People) -> None:

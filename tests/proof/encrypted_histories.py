@@ -89,11 +89,11 @@ class EncryptedHistory(history.History):
         )
 
     def check_more(self, proof: PartitionVerification, store: Store) -> None:
-        recorded = {subject: saved.state for subject, saved in store.items()}
-        names = recorded | self.keys
+        saved_states = {subject: saved.state for subject, saved in store.items()}
+        names = saved_states | self.keys
         topic = {name: TopicKey(0, wrapped) for name, wrapped in self.keys.items()}
         proof.keys.check_key_topic(
-            ((name, recorded.get(name, b""), topic.get(name)) for name in names), self.since
+            ((name, saved_states.get(name, b""), topic.get(name)) for name in names), self.since
         )
 
 

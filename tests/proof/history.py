@@ -118,7 +118,7 @@ class History:
         `committed` are the offsets committed before and after the logs were read. With `on_disk`, the verification's
         memory is written to its real store every few commands.
         """
-        before, after = committed or (self.committed, self.committed)
+        committed_before, committed_after = committed or (self.committed, self.committed)
         scope.setdefault("decode_event", partial(decode_event, self.aggregate))
         starts = {"events": 0, "outcomes": 0, "dead-letters": 0} | scope.pop("starts", {})
         verify_scope = Scope(
@@ -136,7 +136,9 @@ class History:
             proof.outcomes.read(self.outcomes)
             proof.events.read(self.events)
             proof.dead_letters.read(self.letters)
-            decided = proof.decided_range(before, after, self.commands[0].offset if self.commands else 0)
+            decided = proof.decided_range(
+                committed_before, committed_after, self.commands[0].offset if self.commands else 0
+            )
             end = proof.commands_end(decided)
             proof.check_commands((record for record in self.commands if record.offset < end), decided)
             self.check_more(proof, store)

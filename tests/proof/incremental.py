@@ -91,24 +91,24 @@ def verify_piece(
     check_more: Callable[[PartitionVerification, Store], object] = lambda *_: None,
 ) -> Report:
     """Run one verify, which continues from the folder `before` and writes the folder `after`."""
-    earlier = None if before is None else load_checkpoint(before)
+    checkpoint = None if before is None else load_checkpoint(before)
     with ExitStack() as stack:
         folders = create_checkpoint_folder(after, before)
         indexes = [stack.enter_context(closing(TraceIndex(path))) for path in folders.traces]
         store = LmdbStore(folders.store, scope.shortest_window, map_size=4 << 20)
         stack.callback(store.close_without_sync)
         scratch = Scratch(indexes[0], indexes[1], indexes[2], store, flush_every=3)
-        verification = PartitionVerification(scope, scratch, earlier)
+        verification = PartitionVerification(scope, scratch, checkpoint)
         steps = (verification.outcomes.read, verification.events.read, verification.dead_letters.read)
         logs = (topics.outcomes, topics.events, topics.letters)
         for kind, step, records in zip(LOGS, steps, logs, strict=True):
-            first = max(scope.starts[kind], 0 if earlier is None else earlier.read_until[kind])
+            first = max(scope.starts[kind], 0 if checkpoint is None else checkpoint.read_until[kind])
             step(record for record in records if first <= record.offset < verify_range.ends[kind])
         verification.deferred.read(topics.deferred or ())
         decided = verification.decided_range(
             verify_range.before, verify_range.after, start := verify_range.starts.get("commands", 0)
         )
-        first = max(start, 0 if earlier is None else earlier.verified_until)
+        first = max(start, 0 if checkpoint is None else checkpoint.verified_until)
         end = verification.commands_end(decided)
         verification.check_commands(
             (command for command in topics.commands if first <= command.offset < end),
@@ -156,8 +156,8 @@ def verify_ranges(
 
 def _end(history: History, kind: LogName, command: int) -> int:
     log = {"outcomes": history.outcomes, "events": history.events}.get(kind, history.letters)
-    later = [record.offset for record in log if _COMMAND_OF[kind](record) >= command]
-    return later[0] if later else log[-1].offset + 1 if log else 0
+    later_offsets = [record.offset for record in log if _COMMAND_OF[kind](record) >= command]
+    return later_offsets[0] if later_offsets else log[-1].offset + 1 if log else 0
 
 
 def whole_range(history: History) -> VerifyRange:

@@ -80,20 +80,20 @@ class RepartitionedHistory:
         for forward in decided.forwards:
             self._send(forward.partition, forward.key, forward.value)
 
-    def split(self, partition: int, after: int) -> None:
+    def split(self, partition: int, new_count: int) -> None:
         """Let a partition decide its commands and split, and activate its targets."""
         self.decide(partition)
-        before = self.lineage.active_count(partition)
-        assert before is not None
-        self._record(Grow(self.lineage.counts[-1], after))
+        old_count = self.lineage.active_count(partition)
+        assert old_count is not None
+        self._record(Grow(self.lineage.counts[-1], new_count))
         commands, events, outcomes, deferred = (
             self._end(kind, partition) for kind in ("commands", "events", "outcomes", "deferred")
         )
         clock = self._clock(partition)
-        self._record(Split(partition, before, after, commands, events, outcomes, deferred, clock))
-        for target in range(after):
-            if self.lineage.phase(target, after) == "adopt":
-                self._append_entries(target, *self._inherited_entries(partition, after, target))
+        self._record(Split(partition, old_count, new_count, commands, events, outcomes, deferred, clock))
+        for target in range(new_count):
+            if self.lineage.phase(target, new_count) == "adopt":
+                self._append_entries(target, *self._inherited_entries(partition, new_count, target))
                 self._record(Begun(target))
 
     def verify(self, partition: int) -> Report:
@@ -130,8 +130,8 @@ class RepartitionedHistory:
 
     def change_split(self, **ends: int) -> None:
         """Alter the record of the first split."""
-        first, *others = self.lineage.splits
-        splits = (replace(first, **ends), *others)
+        first, *other_splits = self.lineage.splits
+        splits = (replace(first, **ends), *other_splits)
         self.lineage = PartitionLineage(self.lineage.counts, splits, self.lineage.activated)
 
     def violations(self) -> list[str]:
@@ -160,16 +160,16 @@ class RepartitionedHistory:
 
     def _context(self, partition: int) -> BatchContext:
         key_history = KeyHistory(self.lineage, partition, partition_among)
-        at = self._end("commands", partition)
+        end = self._end("commands", partition)
         return BatchContext(
             partition,
             self._states.get,
             lambda *key: self._remembered(partition, key),
             lambda: 0,
-            lambda key: key_history.partition_at_command(key, at),
+            lambda key: key_history.partition_at_command(key, end),
             TOPIC,
             WINDOW,
-            forward_target_of=lambda key: key_history.forward_target(key, at),
+            forward_target_of=lambda key: key_history.forward_target(key, end),
         )
 
     def _remembered(self, partition: int, key: tuple[str, str]) -> DedupEntry | None:

@@ -9,8 +9,8 @@ from tests.proof.violations import only_violation, violation_texts, with_members
 
 def test_dead_letter_with_another_reason(history: History) -> None:
     headers = [("cqrs.reason", b"KEY_MISSING"), *(history.letters[0].headers or [])[-4:]]
-    before = (history.letters[0].headers or [])[:-5]
-    history.letters[0] = with_members(history.letters[0], headers=[*before, *headers])
+    command_headers = (history.letters[0].headers or [])[:-5]
+    history.letters[0] = with_members(history.letters[0], headers=[*command_headers, *headers])
     assert only_violation(history) == (
         "dead-letters 0 has another reason, key or timestamp than its command's outcome"
     )

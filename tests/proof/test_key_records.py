@@ -51,10 +51,14 @@ class KeyHistory(EncryptedHistory):
         records = KeyRecords(topic, lambda key: True)
         records.read(self.log)
         proof.keys.add_violations(records.findings)
-        recorded, latest_values = dict(store.items()), dict(topic.items())
+        saved_states, latest_values = dict(store.items()), dict(topic.items())
         rows = (
-            (name, recorded[name].state if name in recorded else b"", stored_key(latest_values.get(name)))
-            for name in recorded | latest_values
+            (
+                name,
+                saved_states[name].state if name in saved_states else b"",
+                stored_key(latest_values.get(name)),
+            )
+            for name in saved_states | latest_values
         )
         proof.keys.check_key_topic(rows, self.since)
 

@@ -35,9 +35,9 @@ def verify_all(history: EncryptedHistory, folder: Path, *ranges: VerifyRange) ->
     )
     topics = Topics(history.commands, history.outcomes, history.events, history.letters)
     for number, verify_range in enumerate(ranges):
-        before = folder / str(number) if number else None
+        checkpoint_folder = folder / str(number) if number else None
         report = verify_piece(
-            scope, topics, verify_range, before, folder / str(number + 1), history.check_more
+            scope, topics, verify_range, checkpoint_folder, folder / str(number + 1), history.check_more
         )
         violations.append([violation.problem for violation in report.violations])
     return violations

@@ -231,7 +231,7 @@ class StoreContract:
 
     def test_change_that_fails_leaves_nothing(self, store: Store) -> None:
         write(store, clock=WINDOW, states={"a": stored_state(1)}, remembered={("a", "1"): decision()})
-        before = store.positions()
+        old_positions = store.positions()
         with failpoints.call_at("apply.inside", out_of_memory), pytest.raises(MemoryError):
             decisions = {("a", "2"): decision(WINDOW), ("a", "1"): decision(WINDOW, offset=5)}
             write(
@@ -240,7 +240,11 @@ class StoreContract:
                 states={"a": stored_state(2), "b": stored_state(1)},
                 remembered=decisions,
             )
-        assert (dict(store.items()), store.count(), store.positions()) == ({"a": stored_state(1)}, 1, before)
+        assert (dict(store.items()), store.count(), store.positions()) == (
+            {"a": stored_state(1)},
+            1,
+            old_positions,
+        )
         assert (find_decision(store, "a", "1"), find_decision(store, "a", "2")) == (decision(), None)
 
     def test_only_owner_sets_code_digest(self, store: Store) -> None:

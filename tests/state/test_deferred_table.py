@@ -42,7 +42,7 @@ def entries(draw: st.DrawFn) -> Deferral:
     )
 
 
-def results(view: DeferredView, known: dict[str, Deferral]) -> dict[str, Any]:
+def results(view: DeferredView, entries: dict[str, Deferral]) -> dict[str, Any]:
     """Return the results of a view, in which entries that are due at one time have no order."""
     due = {until: sorted(entry.key for entry in view.due_entries(until, 99)) for until in TIMES}
     return {
@@ -50,7 +50,7 @@ def results(view: DeferredView, known: dict[str, Deferral]) -> dict[str, Any]:
         "limited": [entry.due for entry in view.due_entries(10**15, 2)],
         "next": view.next_due(),
         "empty": view.is_empty(),
-        "found": {key: view.find_entry(key) for key in known},
+        "found": {key: view.find_entry(key) for key in entries},
         "resubmitted": sorted(entry.key for entry in view.resubmitted_entries()),
     }
 
@@ -58,14 +58,14 @@ def results(view: DeferredView, known: dict[str, Deferral]) -> dict[str, Any]:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(st.tuples(entries(), st.booleans()), max_size=4), max_size=6))
 def test_stores_return_equal_deferred_commands(batches: list[list[tuple[Deferral, bool]]]) -> None:
-    known: dict[str, Deferral] = {}
+    entries: dict[str, Deferral] = {}
     resubmitted: dict[tuple[str, int | None], str] = {}
     memory = MemoryStore(1000)
     with tempfile.TemporaryDirectory() as folder:
         store = LmdbStore(Path(folder), 1000)
         for batch in batches:
             changes = {entry.key: None if is_removed else entry for entry, is_removed in batch}
-            current = {key: entry for key, entry in {**known, **changes}.items() if entry is not None}
+            current = {key: entry for key, entry in {**entries, **changes}.items() if entry is not None}
             # an owner has one entry for each command, and one for each offset
             if len({(entry.subject, entry.id) for entry in current.values()}) < len(current):
                 continue
@@ -79,14 +79,14 @@ def test_stores_return_equal_deferred_commands(batches: list[list[tuple[Deferral
             ):
                 continue
             resubmitted |= dict(offsets)  # no offset in a log occurs twice
-            known = current
+            entries = current
             for written_store in (store, memory):
                 written_store.apply(WriteBatch("", Positions(), Positions(), deferred=changes))
         with store.view() as lmdb_view, memory.view() as memory_view:
-            expected = results(DeferralTable(known.values()), known)
+            expected = results(DeferralTable(entries.values()), entries)
             for view in (lmdb_view.deferred_view(), memory_view.deferred_view()):
-                assert results(view, known) == expected
-                for entry in known.values():
+                assert results(view, entries) == expected
+                for entry in entries.values():
                     assert view.find_by_command_id(entry.subject, entry.id) == entry
                     if entry.resubmitted_offset is not None:
                         assert (

@@ -87,7 +87,7 @@ def test_no_remembered_id_is_greater(segments: list[list[tuple[str, str]]]) -> N
         sorted(key for key, _ in encoding.dedup_entries(dict.fromkeys(pairs, DECISION))) for pairs in segments
     ]
     greatest = encoding.greatest_id([segment[-1] for segment in keys])
-    assert [known for pairs in segments for _, known in pairs if known > greatest] == []
+    assert [value for pairs in segments for _, value in pairs if value > greatest] == []
 
 
 def test_key_order_follows_id_order() -> None:

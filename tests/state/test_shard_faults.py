@@ -56,15 +56,15 @@ store.close()
 
 @pytest.mark.program
 def test_stopped_process_keeps_its_shard(path: Path, stopped_owner: subprocess.Popen[str]) -> None:
-    opened = open_shard(path, IDENTITY, limits=Limits(change=0.3))
-    assert opened.reason == "a stopped process holds its lock in the middle of a change"
-    write(opened.store, states={"new": stored_state()})
+    opened_shard = open_shard(path, IDENTITY, limits=Limits(change=0.3))
+    assert opened_shard.reason == "a stopped process holds its lock in the middle of a change"
+    write(opened_shard.store, states={"new": stored_state()})
     stopped_owner.send_signal(signal.SIGCONT)
     assert stopped_owner.wait(30) == 0
-    assert dict(opened.store.items()) == {"new": stored_state()}
-    opened.store.close()
-    assert opened.quarantined and read_marker(opened.quarantined).state == "clean"
-    quarantined_store = LmdbStore(opened.quarantined, IDENTITY.window_ms, readonly=True)
+    assert dict(opened_shard.store.items()) == {"new": stored_state()}
+    opened_shard.store.close()
+    assert opened_shard.quarantined and read_marker(opened_shard.quarantined).state == "clean"
+    quarantined_store = LmdbStore(opened_shard.quarantined, IDENTITY.window_ms, readonly=True)
     assert find_state(quarantined_store, "late") == stored_state()
     quarantined_store.close()
 
@@ -72,10 +72,10 @@ def test_stopped_process_keeps_its_shard(path: Path, stopped_owner: subprocess.P
 @pytest.mark.program
 def test_shard_of_killed_process_opens(path: Path, stopped_owner: subprocess.Popen[str]) -> None:
     with failpoints.call_at("shard.opening", stopped_owner.kill):
-        opened = open_shard(path, IDENTITY)
-    assert not opened.is_new
-    assert dict(opened.store.items()) == STATES
-    opened.store.close()
+        opened_shard = open_shard(path, IDENTITY)
+    assert not opened_shard.is_new
+    assert dict(opened_shard.store.items()) == STATES
+    opened_shard.store.close()
 
 
 @pytest.mark.program

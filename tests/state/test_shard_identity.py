@@ -30,11 +30,11 @@ def test_shard_of_other_identity_is_quarantined(
     open_test_shard: OpenTestShard, field: str, value: object
 ) -> None:
     fill_and_close(open_test_shard)
-    opened = open_test_shard(msgspec.structs.replace(IDENTITY, **{field: value}))
-    assert opened.is_new
+    opened_shard = open_test_shard(msgspec.structs.replace(IDENTITY, **{field: value}))
+    assert opened_shard.is_new
     advice = ": give each cluster a state_dir of its own" if field == "cluster_id" else ""
-    assert opened.reason == f"{field} was {getattr(IDENTITY, field)} and is {value}{advice}"
-    assert opened.store.count() == 0
+    assert opened_shard.reason == f"{field} was {getattr(IDENTITY, field)} and is {value}{advice}"
+    assert opened_shard.store.count() == 0
 
 
 def test_every_identity_member_is_tested() -> None:
@@ -44,11 +44,11 @@ def test_every_identity_member_is_tested() -> None:
 def test_quarantined_folder_names_its_reason(open_test_shard: OpenTestShard, path: Path) -> None:
     fill_and_close(open_test_shard)
     notes: list[str] = []
-    opened = open_test_shard(msgspec.structs.replace(IDENTITY, revision=2), add_note=notes.append)
-    assert opened.quarantined and opened.quarantined.parent == path.parent
-    assert opened.quarantined.name.endswith("Z-revision-was-1-and-is-2")
+    opened_shard = open_test_shard(msgspec.structs.replace(IDENTITY, revision=2), add_note=notes.append)
+    assert opened_shard.quarantined and opened_shard.quarantined.parent == path.parent
+    assert opened_shard.quarantined.name.endswith("Z-revision-was-1-and-is-2")
     assert notes == [
-        f"state in {path} quarantined as {opened.quarantined.name}, to be rebuilt from the log: "
+        f"state in {path} quarantined as {opened_shard.quarantined.name}, to be rebuilt from the log: "
         "revision was 1 and is 2"
     ]
 
@@ -57,9 +57,11 @@ def test_only_latest_quarantined_are_kept(open_test_shard: OpenTestShard, path: 
     notes: list[str] = []
     quarantined = []
     for revision in range(KEPT_QUARANTINED + 3):
-        opened = open_test_shard(msgspec.structs.replace(IDENTITY, revision=revision), add_note=notes.append)
-        quarantined.append(opened.quarantined)
-        opened.store.close()
+        opened_shard = open_test_shard(
+            msgspec.structs.replace(IDENTITY, revision=revision), add_note=notes.append
+        )
+        quarantined.append(opened_shard.quarantined)
+        opened_shard.store.close()
     assert sorted(path.parent.glob("0.aside-*")) == quarantined[-KEPT_QUARANTINED:]
     assert [text for text in notes if text.startswith("removed")] == [
         f"removed {old}, quarantined earlier" for old in quarantined[1:-KEPT_QUARANTINED]
@@ -88,5 +90,9 @@ def test_other_bytes_are_no_identity(stored: bytes) -> None:
 
 def test_stuck_opening_holds_no_process(path: Path) -> None:
     """LMDB waits for its lock without a limit, so the interpreter's exit must not wait for this thread."""
-    opened: object = shard._ShardOpener(path, cast(Any, threading.current_thread)).result(timeout=60)
-    assert isinstance(opened, threading.Thread) and opened.daemon and opened.name == f"opening {path}"
+    opened_shard: object = shard._ShardOpener(path, cast(Any, threading.current_thread)).result(timeout=60)
+    assert (
+        isinstance(opened_shard, threading.Thread)
+        and opened_shard.daemon
+        and opened_shard.name == f"opening {path}"
+    )

@@ -22,8 +22,8 @@ from tests.state.values import find_state, stored_state
 
 
 def test_empty_folder_gets_fresh_shard(open_test_shard: OpenTestShard) -> None:
-    opened = open_test_shard()
-    assert (opened.is_new, opened.quarantined, opened.reason) == (True, None, "")
+    opened_shard = open_test_shard()
+    assert (opened_shard.is_new, opened_shard.quarantined, opened_shard.reason) == (True, None, "")
 
 
 def test_cleanly_closed_shard_opens_again(open_test_shard: OpenTestShard, path: Path) -> None:
@@ -73,8 +73,8 @@ def test_data_is_synced_before_each_marker(
 @pytest.mark.program
 def test_shard_survives_a_killed_process(open_test_shard: OpenTestShard, start_python: StartPython) -> None:
     fill_and_kill(start_python)
-    opened = open_test_shard()
-    assert (opened.is_new, find_state(opened.store, "a")) == (False, stored_state())
+    opened_shard = open_test_shard()
+    assert (opened_shard.is_new, find_state(opened_shard.store, "a")) == (False, stored_state())
 
 
 @pytest.mark.program
@@ -96,9 +96,9 @@ def test_unclean_shard_needs_same_boot(
 ) -> None:
     fill_and_kill(start_python)
     change_marker(path, **changes)
-    opened = open_test_shard()
-    assert (opened.is_new, opened.reason, opened.store.count()) == (True, reason, 0)
-    assert opened.quarantined and (opened.quarantined / "data.mdb").exists()
+    opened_shard = open_test_shard()
+    assert (opened_shard.is_new, opened_shard.reason, opened_shard.store.count()) == (True, reason, 0)
+    assert opened_shard.quarantined and (opened_shard.quarantined / "data.mdb").exists()
 
 
 @pytest.mark.program
@@ -143,9 +143,9 @@ def test_shard_without_readable_marker_is_refused(
     (path / "mark.json").unlink()
     if content is not None:
         (path / "mark.json").write_bytes(content)
-    opened = open_test_shard()
-    assert opened.is_new
-    assert "mark.json" in opened.reason
+    opened_shard = open_test_shard()
+    assert opened_shard.is_new
+    assert "mark.json" in opened_shard.reason
 
 
 @pytest.mark.program
@@ -156,6 +156,6 @@ def test_truncated_shard_is_quarantined(
 ) -> None:
     fill_and_kill(start_python)
     os.truncate(path / "data.mdb", length)
-    opened = open_test_shard()
-    assert opened.is_new
-    assert opened.quarantined
+    opened_shard = open_test_shard()
+    assert opened_shard.is_new
+    assert opened_shard.quarantined

@@ -28,8 +28,8 @@ def test_first_entry_wins_in_order(tmp_path_factory: pytest.TempPathFactory, dat
             model.setdefault(command, trace)
             if data.draw(st.integers(0, 9)) == 0:
                 cut = data.draw(commands)
-                assert index.delete_from(cut) == sum(known >= cut for known in model)
-                model = {known: value for known, value in model.items() if known < cut}
+                assert index.delete_from(cut) == sum(offset >= cut for offset in model)
+                model = {offset: value for offset, value in model.items() if offset < cut}
         assert list(index.entries()) == sorted(model.items())
         assert (index.first_command(), index.last_command()) == (
             min(model, default=None),

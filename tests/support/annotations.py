@@ -18,7 +18,10 @@ class Address:
     zip: str = ""
 
 
-_TYPES = {kind.__name__: kind for kind in (Address, Any, Colour, Decimal, UUID, date, datetime, timedelta)}
+_TYPES = {
+    annotated_type.__name__: annotated_type
+    for annotated_type in (Address, Any, Colour, Decimal, UUID, date, datetime, timedelta)
+}
 
 
 def annotation_type(annotation: str) -> Any:

@@ -1,4 +1,4 @@
-"""A process manager written for tests, and the process manager `checkout` as its commands show it."""
+"""Helpers of tests of process managers: the source of one, and the status and the verification of another."""
 
 from cqrs_cli.following.processes.load import load_process
 from cqrs_cli.following.processes.subscription_reader import read_subscriptions

@@ -66,22 +66,22 @@ def increment_commands(count: int, subject: str = "a", first: int = 0) -> list[C
 
 def mixed_commands(count: int, accounts: int = 20, seed: int = 1) -> Iterator[CommandRecord]:
     """Yield commands to bank accounts whose outcomes have all statuses. Equal arguments yield equal commands."""
-    choice = random.Random(seed)
+    rng = random.Random(seed)
     sent = [command("bank_account.Open", f"acc-{n}", f"open-{n}", {"owner": "ann"}) for n in range(accounts)]
     yield from sent[:count]
     for number in range(len(sent), count):
-        sent.append(_random_command(choice, f"acc-{choice.randrange(accounts)}", f"c-{number}", sent))
+        sent.append(_random_command(rng, f"acc-{rng.randrange(accounts)}", f"c-{number}", sent))
         yield sent[-1]
 
 
 def endless_commands(seed: str, accounts: int = 100) -> Iterator[CommandRecord]:
     """Yield commands of all kinds without end, including commands that our client would never send."""
-    choice = random.Random(seed)
+    rng = random.Random(seed)
     sent: list[CommandRecord] = []
     for number in counting():
-        subject, id = f"acc-{choice.randrange(accounts)}", f"{seed}-{number}"
-        amount = {"amount": choice.randrange(1, 100)}
-        match choice.randrange(60) if number > accounts else 0:
+        subject, id = f"acc-{rng.randrange(accounts)}", f"{seed}-{number}"
+        amount = {"amount": rng.randrange(1, 100)}
+        match rng.randrange(60) if number > accounts else 0:
             case 0:
                 sent.append(command("bank_account.Open", subject, id, {"owner": "ann"}))
             case 1:
@@ -92,16 +92,16 @@ def endless_commands(seed: str, accounts: int = 100) -> Iterator[CommandRecord]:
             case 3:
                 sent.append(command("bank_account.Deposit", subject, id, amount)._replace(partition=0))
             case _:
-                sent.append(_random_command(choice, subject, id, sent))
+                sent.append(_random_command(rng, subject, id, sent))
         yield sent[-1]
         del sent[:-1000]
 
 
-def _random_command(choice: random.Random, subject: str, id: str, sent: list[CommandRecord]) -> CommandRecord:
-    amount = {"amount": choice.randrange(1, 100)}
-    match choice.randrange(20):
+def _random_command(rng: random.Random, subject: str, id: str, sent: list[CommandRecord]) -> CommandRecord:
+    amount = {"amount": rng.randrange(1, 100)}
+    match rng.randrange(20):
         case 0:
-            expected = choice.choice(["none", "exists", "3", ">=9", "07"])
+            expected = rng.choice(["none", "exists", "3", ">=9", "07"])
             return command("bank_account.Deposit", subject, id, amount, expectedversion=expected)
         case 1:
             return command("bank_account.Close", "acc-0", id)
@@ -114,7 +114,7 @@ def _random_command(choice: random.Random, subject: str, id: str, sent: list[Com
         case 5:
             return CommandRecord(b"\xff not JSON", subject.encode())
         case 6 | 7:
-            return choice.choice(sent)
+            return rng.choice(sent)
         case _:
-            kind = choice.choice(["Deposit", "Deposit", "Withdraw"])
+            kind = rng.choice(["Deposit", "Deposit", "Withdraw"])
             return command(f"bank_account.{kind}", subject, id, amount)

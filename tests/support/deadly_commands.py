@@ -51,7 +51,7 @@ def decide(command, steps):
             while True:
                 pass
         case "hold":
-            sum(range(10**15))  # in C, and nobody else gets the interpreter
+            sum(range(10**15))  # in C, so no other thread gets the interpreter
     yield Stepped()
 
 
@@ -133,7 +133,7 @@ MAX_LOST_PROCESSES = 12
 
 
 class ProcessRun:
-    """A run whose tasks are processes. `lost` counts the processes that died."""
+    """A run whose tasks are processes. `lost_processes` counts the processes that died."""
 
     def __init__(self, **timing: Any) -> None:
         self.lost_processes = 0

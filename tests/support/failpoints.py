@@ -1,4 +1,4 @@
-"""The failpoints that owners pass with any commands.
+"""The failpoints that owners pass for all commands.
 
 Owners pass the other failpoints only with checkpoints, deferred commands or personal fields (`tests/deciding` kills
 there), or during a repartitioning (`tests/scenarios/test_repartitioned_crashes.py` and `test_repartitioning_crashes.py`

@@ -51,7 +51,7 @@ class Output(NamedTuple):
 
     topic: str
     partition: int
-    read_records: Sequence[OutputRecord]
+    records: Sequence[OutputRecord]
     headers: Sequence[tuple[str, bytes]] = HEADERS
 
 

@@ -123,7 +123,7 @@ def run_plan(plan: Plan) -> None:
 
 
 class OwnerProcess:
-    """An owner in a process of its own, with small batches and changes. `fault` is a failpoint."""
+    """An owner in a separate process, which decides small batches and applies them often. `fault` is a failpoint."""
 
     def __init__(
         self,

@@ -9,9 +9,9 @@ from cqrs_cli.jobs.engine.session import DAEMON
 def process_tree(pid: int) -> set[int]:
     """Return a process and all its descendants."""
     parents = {int(stat.parent.name): int(_fields(stat)[1]) for stat in Path("/proc").glob("[0-9]*/stat")}
-    pids, before = {pid}, 0
-    while len(pids) > before:
-        before = len(pids)
+    pids, old_count = {pid}, 0
+    while len(pids) > old_count:
+        old_count = len(pids)
         pids |= {child for child, parent in parents.items() if parent in pids}
     return pids
 

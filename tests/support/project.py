@@ -79,9 +79,9 @@ class Project:
 
         After a kill all commands may be decided, but not applied to the shards. Then `--once` would have nothing to do.
         """
-        before = {number: bank.owning_run(number) for number in range(bank.partitions)}
+        old_runs = {number: bank.owning_run(number) for number in range(bank.partitions)}
         with self.running("run", bank.topics.aggregate, *arguments) as run:
-            eventually(lambda: run.poll() is not None or _has_caught_up(bank, before), within=180)
+            eventually(lambda: run.poll() is not None or _has_caught_up(bank, old_runs), within=180)
             run.send_signal(signal.SIGTERM)
             _, output = run.communicate(timeout=60)
         assert run.returncode == 128 + signal.SIGTERM, output
@@ -109,10 +109,10 @@ class Project:
         return [json.loads(line)["message"] for line in lines]
 
 
-def _has_caught_up(bank: TopicHarness, before: Mapping[int, str | None]) -> bool:
+def _has_caught_up(bank: TopicHarness, old_runs: Mapping[int, str | None]) -> bool:
     for number in range(bank.partitions):
         offset, claim = bank.position_and_claim(number)
-        if claim is None or claim.run == before[number] or offset != bank.stable_end("commands", number):
+        if claim is None or claim.run == old_runs[number] or offset != bank.stable_end("commands", number):
             return False
         store = open_readonly(bank.shard_path(".cqrs/state", number))
         if store is None:

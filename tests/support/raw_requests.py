@@ -55,7 +55,7 @@ class RawClient:
                 raise for_code(response.error_code)
 
     def produce(self, topic: str, partition: int, value: bytes, producer: Producer, id: str) -> int:
-        """Write one record in a transaction without telling its coordinator. Return the response's error code."""
+        """Write one record in a transaction that is unknown to its coordinator. Return the response's error code."""
         from kafka.record.default_records import DefaultRecordBatchBuilder
 
         batch = DefaultRecordBatchBuilder(2, 0, True, producer.id, producer.epoch, 0, 1 << 20)
@@ -80,7 +80,7 @@ class RawClient:
         return self._produce(topic, partition, batch, id)
 
     def commit_pending(self, group: str, offset: TopicPartition, producer: Producer, id: str) -> None:
-        """Commit an offset in a transaction without telling its coordinator. The commit stays pending."""
+        """Commit an offset in a transaction that is unknown to its coordinator. The commit stays pending."""
         from kafka.protocol.producer import TxnOffsetCommitRequest
 
         topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic

@@ -43,7 +43,7 @@ def separate_owner_task(plan: Plan, assignment: Assignment, _: threading.Event) 
 class FakeCluster(FakeSparkContext):
     """A fake Spark context with slots that come and go. A task waits for a free slot.
 
-    A drained executor gets no more tasks. The test's function decides how a cancelled task cancelled.
+    A drained executor gets no more tasks. `owners` is called for each task, and ends when the task is cancelled.
     """
 
     def __init__(self, slots: int, owners: Owners) -> None:

@@ -128,9 +128,9 @@ class Soak:
         return f"paused a worker for {seconds:.1f} s"
 
     def take_over(self) -> str:
-        before, self.run = self.run, self._start()
-        _, output = before.communicate(timeout=PROGRESS_TIMEOUT)
-        assert before.returncode == 6, output
+        old_run, self.run = self.run, self._start()
+        _, output = old_run.communicate(timeout=PROGRESS_TIMEOUT)
+        assert old_run.returncode == 6, output
         return "took over with a second run"
 
     def kill_standby(self) -> str:

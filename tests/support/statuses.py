@@ -22,7 +22,7 @@ _PROCESSED: dict[str, Any] = {
 
 
 def decided_partition(partition: int = 0, name: str = "bank", **members: Any) -> PartitionStatus:
-    """Return the status of a partition with ten decided commands, one per second, and none left."""
+    """Return the status of a partition with ten decided commands, one per second, and no undecided command."""
     fields = _PROCESSED | {"counts": Counts(accepted=10)} | members
     return PartitionStatus(AGGREGATE, name, name, f"{name}.commands", partition, **fields)
 

@@ -109,7 +109,7 @@ def projected_versions(database: Path) -> VersionsByAccount:
 
 
 class StreamEvent(NamedTuple):
-    """An event of a stream. `at` is the position after it, in all partitions."""
+    """An event of a stream. `position` is the stream's position after the event, in all partitions: `0:12,1:7`."""
 
     position: str
     account: str

@@ -81,17 +81,19 @@ class Client(threading.Thread):
         """
         round, step = divmod(self.rounds, 6)
         id = f"{account}.{self._number}.{round}"
-        later = document("bank_account.Deposit", account, f"{id}.later", {"amount": 2}, notbefore=FAR_FUTURE)
+        deferred_deposit = document(
+            "bank_account.Deposit", account, f"{id}.later", {"amount": 2}, notbefore=FAR_FUTURE
+        )
         match step:
             case 0 if round == 0:
                 return document("bank_account.Open", account, f"{id}.0", {"owner": "ann"})
             case 0:
                 return document("bank_account.Deposit", account, f"{id}.0", {"amount": 5})
             case 1 | 2:
-                return later
+                return deferred_deposit
             case 4:
                 kind = "cqrs.Release" if round % 2 else "cqrs.Cancel"
-                return document(kind, account, f"{id}.4", {"id": later["id"]})
+                return document(kind, account, f"{id}.4", {"id": deferred_deposit["id"]})
             case _:
                 return document("bank_account.Withdraw", account, f"{id}.{step}", {"amount": 4})
 

@@ -6,12 +6,12 @@ from tests.support import ROOT
 
 
 def write_process(folder: Path, text: str, name: str = "mine") -> Path:
-    """Write a project with one process manager, and return its file."""
+    """Write a project with one process manager, and return its folder."""
     return _write(folder, "processes", text, name)
 
 
 def write_projection(folder: Path, text: str, name: str = "mine") -> Path:
-    """Write a project with one projection, and return its file."""
+    """Write a project with one projection, and return its folder."""
     return _write(folder, "projections", text, name)
 
 

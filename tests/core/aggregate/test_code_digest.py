@@ -16,7 +16,7 @@ SOURCE = "def f(x):\n    return x + 1\n"
 
 @pytest.fixture
 def digest_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Digest]:
-    """A function that returns the digest of module `one` in a package of these modules."""
+    """A function that returns the digest of module `source_of_one` in a package of these modules."""
     monkeypatch.syspath_prepend(tmp_path)
 
     packages: set[str] = set()
@@ -134,7 +134,7 @@ SOURCE_OF_G = (
 
 
 @pytest.mark.parametrize(
-    ("one", "two", "counts"),
+    ("source_of_one", "source_of_two", "counts"),
     [
         (SOURCE_OF_G.replace("LIMIT = 3", "LIMIT = 4"), SOURCE, True),
         (SOURCE_OF_G.replace("+ LIMIT", "- LIMIT"), SOURCE, True),
@@ -143,14 +143,20 @@ SOURCE_OF_G = (
         (SOURCE_OF_G.replace("    return h", "    # comment\n    return h"), SOURCE, False),
     ],
 )
-def test_only_reachable_code_counts(digest_of: Digest, one: str, two: str, counts: bool) -> None:
-    is_equal = digest_of("g", one=SOURCE_OF_G, two=SOURCE) == digest_of("g", one=one, two=two)
+def test_only_reachable_code_counts(
+    digest_of: Digest, source_of_one: str, source_of_two: str, counts: bool
+) -> None:
+    is_equal = digest_of("g", one=SOURCE_OF_G, two=SOURCE) == digest_of(
+        "g", one=source_of_one, two=source_of_two
+    )
     assert is_equal is not counts
 
 
 def test_code_of_dotted_imports_counts(digest_of: Digest) -> None:
-    one = "import sources.two\ndef g(x):\n    return sources.two.f(x)\n"
-    assert digest_of("g", one=one, two=SOURCE) != digest_of("g", one=one, two=SOURCE.replace("1", "2"))
+    source_of_one = "import sources.two\ndef g(x):\n    return sources.two.f(x)\n"
+    assert digest_of("g", one=source_of_one, two=SOURCE) != digest_of(
+        "g", one=source_of_one, two=SOURCE.replace("1", "2")
+    )
 
 
 def test_other_packages_do_not_count(digest_of: Digest, tmp_path: Path) -> None:

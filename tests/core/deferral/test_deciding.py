@@ -125,15 +125,15 @@ def test_invalid_delays_are_refused(after: Any) -> None:
 
 
 def test_delays_double_up_to_an_hour() -> None:
-    waits = [
+    delays = [
         next_attempt_time(timedelta(seconds=1), attempt, "x", TIMESTAMP) - TIMESTAMP
         for attempt in range(1, 60)
     ]
-    assert waits == [
+    assert delays == [
         next_attempt_time(timedelta(seconds=1), attempt, "x", TIMESTAMP) - TIMESTAMP
         for attempt in range(1, 60)
     ]
-    for attempt, wait in enumerate(waits):
+    for attempt, wait in enumerate(delays):
         assert (
             min(1000 * 2**attempt, MAX_RETRY_DELAY) <= wait <= 1.1 * min(1000 * 2**attempt, MAX_RETRY_DELAY)
         )

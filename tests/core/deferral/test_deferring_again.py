@@ -30,17 +30,17 @@ def deferrals(*entries: Deferral, attempts: int = 9) -> Deferrals:
     return Deferrals(lambda: table, TOPIC, 0, DeferralLimits(attempts=attempts), bool(entries))
 
 
-def defer_error(later: cqrs.Later, entry: Deferral | None = None) -> CheckFailed:
+def defer_error(exception: cqrs.Later, entry: Deferral | None = None) -> CheckFailed:
     """Defer a command with at most two attempts, and return the error."""
     envelope = read_command(RECORD)
-    return deferrals(attempts=2).defer_for_later(RECORD, envelope, entry, 5, 0, later)
+    return deferrals(attempts=2).defer_for_later(RECORD, envelope, entry, 5, 0, exception)
 
 
 def test_delay_depends_on_id_and_attempt() -> None:
-    later = cqrs.Later(timedelta(minutes=1), "closed")
+    exception = cqrs.Later(timedelta(minutes=1), "closed")
     for entry, attempt in ((None, 1), (ENTRY, 2)):
-        failed_check = defer_error(later, entry)
-        due = next_attempt_time(later.after, attempt, "x", TIMESTAMP)
+        failed_check = defer_error(exception, entry)
+        due = next_attempt_time(exception.after, attempt, "x", TIMESTAMP)
         assert (failed_check.reason, failed_check.message) == (Reason.LATER, "closed")
         assert failed_check.outcome_fields == {"due": rfc3339(due), "attempt": attempt}
 

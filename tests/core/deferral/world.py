@@ -129,25 +129,27 @@ def steps(world: World) -> Iterator[World]:
     if not world.is_up:
         yield recover(world)
         return
-    for after, shard in transactions(world):
-        yield after._replace(shard=shard)
-        if (after_crash := with_one_fault_less(after, "crash")) is not None:
+    for next_world, shard in transactions(world):
+        yield next_world._replace(shard=shard)
+        if (after_crash := with_one_fault_less(next_world, "crash")) is not None:
             yield after_crash._replace(is_up=False)
 
 
 def after_faults(world: World) -> Iterator[World]:
-    if (after := with_one_fault_less(world, "lose")) is not None:
-        yield after._replace(shard=Shard(), is_up=False)
-    if (after := with_one_fault_less(world, "switch")) is not None:
-        yield after._replace(shard=world.other, other=world.shard, is_up=False)
-    if (after := with_one_fault_less(world, "skip")) is not None and world.position < len(world.commands):
-        yield after._replace(position=len(world.commands), is_up=False)  # an accepted loss
-    if (after := with_one_fault_less(world, "compact")) is not None:
+    if (next_world := with_one_fault_less(world, "lose")) is not None:
+        yield next_world._replace(shard=Shard(), is_up=False)
+    if (next_world := with_one_fault_less(world, "switch")) is not None:
+        yield next_world._replace(shard=world.other, other=world.shard, is_up=False)
+    if (next_world := with_one_fault_less(world, "skip")) is not None and world.position < len(
+        world.commands
+    ):
+        yield next_world._replace(position=len(world.commands), is_up=False)  # an accepted loss
+    if (next_world := with_one_fault_less(world, "compact")) is not None:
         latest = {entry[0]: number for number, entry in enumerate(world.topic) if entry is not None}
         kept_offsets = {
             number for number in latest.values() if (world.topic[number] or ("", None))[1] is not None
         }
-        yield after._replace(
+        yield next_world._replace(
             topic=tuple(entry if number in kept_offsets else None for number, entry in enumerate(world.topic))
         )
 
@@ -172,7 +174,7 @@ def transactions(world: World) -> Iterator[tuple[World, Shard]]:
             lambda _: state, lambda *id: ids.get(id), lambda: world.now * SECOND, batch_clock, deferrals, {}
         )
         decisions = decide_batch(WAY, [world.record(world.position)], context)
-        after = world._replace(
+        next_world = world._replace(
             position=world.position + 1,
             outcomes=(*world.outcomes, *((value, timestamp) for value, _, timestamp in decisions.outcomes)),
             events=(
@@ -191,7 +193,7 @@ def transactions(world: World) -> Iterator[tuple[World, Shard]]:
             ),
         )
         yield commit(
-            after, decisions.deferral_changes, tuple(sorted({**ids, **decisions.dedup_entries}.items()))
+            next_world, decisions.deferral_changes, tuple(sorted({**ids, **decisions.dedup_entries}.items()))
         )
         return
     owner_time, owner_clock = world.now * SECOND, BrokerClock(world.rules.limits.clock_tolerance)
@@ -202,8 +204,8 @@ def transactions(world: World) -> Iterator[tuple[World, Shard]]:
             deferrals.set_resubmitted_offset(entry, len(world.commands) + len(resubmitted))
             resubmitted.append((deferrals.resubmission_document(entry), max(0, world.now - 1) * SECOND))
         owner_clock.learn_from_timestamps(owner_time, (stamp for _, stamp in resubmitted))
-        after = world._replace(commands=(*world.commands, *resubmitted), ahead=owner_clock.lead)
-        yield commit(after, deferrals.changed_entries, world.shard.ids)
+        next_world = world._replace(commands=(*world.commands, *resubmitted), ahead=owner_clock.lead)
+        yield commit(next_world, deferrals.changed_entries, world.shard.ids)
 
 
 def commit(world: World, changed_entries: Mapping[str, Deferral | None], ids: Any) -> tuple[World, Shard]:

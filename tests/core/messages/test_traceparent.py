@@ -114,8 +114,8 @@ def test_readers_of_events_get_the_trace(
     partition = Partition()
     partition.decide(record(0, command(**attributes)))
     (value, _, _) = partition.events[0]
-    recorded = read_recorded_event(AGGREGATE, value, "tally.events", 3, 0)
-    assert (recorded.traceparent, recorded.tracestate) == trace
+    recorded_event = read_recorded_event(AGGREGATE, value, "tally.events", 3, 0)
+    assert (recorded_event.traceparent, recorded_event.tracestate) == trace
 
 
 def test_longest_tracestate_is_propagated() -> None:

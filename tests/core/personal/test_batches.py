@@ -67,9 +67,11 @@ def test_erase_deletes_the_key_permanently() -> None:
     first = event_key_ids(decisions)[0]
     assert event_key_ids(decisions) == [first, f"({first})"]
     assert decisions.data_keys == {"c": None} and decisions.states["c"].state == mask(Customer(plan="free"))
-    later = decide_batch(CUSTOMER, [register(0), erase(1), register(2)], context())
-    assert event_key_ids(later)[:2] == [first, f"({first})"] and event_key_ids(later)[2] != first
-    assert later.data_keys["c"] is not None and later.data_keys["c"].kid == event_key_ids(later)[2]
+    decisions = decide_batch(CUSTOMER, [register(0), erase(1), register(2)], context())
+    assert event_key_ids(decisions)[:2] == [first, f"({first})"] and event_key_ids(decisions)[2] != first
+    assert (
+        decisions.data_keys["c"] is not None and decisions.data_keys["c"].kid == event_key_ids(decisions)[2]
+    )
 
 
 def test_erase_without_a_key_is_unchanged() -> None:

@@ -97,25 +97,25 @@ def test_machine_without_shards_gets_shards(counters: TopicHarness) -> None:
 def test_failure_leaves_old_shards(bank: TopicHarness) -> None:
     bank.send(*mixed_commands(50))
     run_plan(bank.plan())
-    before = inodes(bank)
+    old_inodes = inodes(bank)
     append_records(bank.connection, bank.topics.events, 1, [counter_event("nobody", 7)])
     with pytest.raises(ContradictionError, match=r"events partition 1 offset \d+"):
         rebuild_and_read(bank)
-    assert (inodes(bank), folders_next_to(bank), multiprocessing.active_children()) == (before, [], [])
+    assert (inodes(bank), folders_next_to(bank), multiprocessing.active_children()) == (old_inodes, [], [])
 
 
 @pytest.mark.covers("rebuild")
 def test_interruption_leaves_old_shards(bank: TopicHarness) -> None:
     bank.send(*mixed_commands(50))
     run_plan(bank.plan())
-    before = inodes(bank)
+    old_inodes = inodes(bank)
 
     def interrupt(now: RebuildProgress) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         rebuild_and_read(bank, interrupt)
-    assert (inodes(bank), folders_next_to(bank), multiprocessing.active_children()) == (before, [], [])
+    assert (inodes(bank), folders_next_to(bank), multiprocessing.active_children()) == (old_inodes, [], [])
 
 
 def test_builders_leave_interrupts_to_parent(counters: TopicHarness) -> None:

@@ -92,12 +92,12 @@ def test_target_shards_are_built_before_repartitioning(harness: TopicHarness) ->
 def test_prepared_shards_are_used(harness: TopicHarness) -> None:
     """Only the tail of the parents' logs is read. The prepared shards are not quarantined."""
     build(harness, 4, "new")
-    before = {partition: inherited_value(harness, "new", partition) for partition in (2, 3)}
+    inherited_values = {partition: inherited_value(harness, "new", partition) for partition in (2, 3)}
     repartition_topics(harness, 4)
     inodes = {partition: harness.shard_path("new", partition).stat().st_ino for partition in range(4)}
     run_plan(harness.plan(machine="new"))
     assert {partition: harness.shard_path("new", partition).stat().st_ino for partition in range(4)} == inodes
-    assert all(before.values())
+    assert all(inherited_values.values())
 
 
 def test_shard_ahead_of_log_is_rebuilt(harness: TopicHarness) -> None:

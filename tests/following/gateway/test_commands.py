@@ -31,10 +31,10 @@ def test_command_is_answered_by_outcome(gateway: GatewayClient) -> None:
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
 def test_headers_are_utf_8_or_latin_1(encoding: str) -> None:
-    given = {"idempotency-key": "für-Zoë", "correlation-id": "Zürich-7", "tracestate": "a=é"}
-    headers = Headers(raw=[(name.encode(), text.encode(encoding)) for name, text in given.items()])
-    found = read_attributes(headers)
-    assert (found.id, found.correlation, found.tracestate) == tuple(given.values())
+    attributes = {"idempotency-key": "für-Zoë", "correlation-id": "Zürich-7", "tracestate": "a=é"}
+    headers = Headers(raw=[(name.encode(), text.encode(encoding)) for name, text in attributes.items()])
+    read_back = read_attributes(headers)
+    assert (read_back.id, read_back.correlation, read_back.tracestate) == tuple(attributes.values())
 
 
 @pytest.mark.kafka

@@ -94,13 +94,13 @@ def test_bodies_share_a_budget() -> None:
 
 
 def test_clients_that_read_nothing_are_disconnected() -> None:
-    ended = threading.Event()
+    has_ended = threading.Event()
 
     async def endless(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         for _ in range(1000):
             await send({"type": "http.response.body", "body": bytes(100_000), "more_body": True})
-        ended.set()
+        has_ended.set()
 
     config = uvicorn.Config(
         endless, http=make_protocol_class(GatewayLimits(stall_timeout=0.1)), lifespan="off"
@@ -109,7 +109,7 @@ def test_clients_that_read_nothing_are_disconnected() -> None:
         running_server(uvicorn.Server(config)) as port,
         closing(connect(port, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")),
     ):
-        eventually(ended.is_set)
+        eventually(has_ended.is_set)
 
 
 def test_few_descriptors_are_few_connections() -> None:

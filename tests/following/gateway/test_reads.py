@@ -49,8 +49,8 @@ def test_past_states_are_returned(gateway: GatewayClient) -> None:
         "bank_account.Deposited",
     ]
     assert history["version"] == 2 and history["state"]["balance"] == 100
-    before = (datetime.now(UTC) - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    assert gateway.get(f"/bank_account/{name}?at={before}").status == 404
+    an_hour_ago = (datetime.now(UTC) - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert gateway.get(f"/bank_account/{name}?at={an_hour_ago}").status == 404
     assert gateway.get(f"/bank_account/{name}?version=3").status == 404
 
 
@@ -58,13 +58,13 @@ def test_pages_are_in_order(gateway: GatewayClient) -> None:
     names = sorted(gateway.open_account() for _ in range(5))
     ids: list[str] = []
     path = "/bank_account?limit=2&prefix=acc-"
-    after = ""
+    last_id = ""
     while True:
-        page = gateway.get(f"{path}&after={after}").body
+        page = gateway.get(f"{path}&after={last_id}").body
         ids += [item["id"] for item in page["aggregates"]]
         if page["next"] is None:
             break
-        after = page["next"]
+        last_id = page["next"]
     assert ids == sorted(set(ids)) and set(names) <= set(ids)
     assert gateway.get(f"/bank_account?prefix={names[0]}").body["aggregates"] == [
         {"id": names[0], "version": 2}

@@ -42,12 +42,12 @@ def test_bodies_wait_for_no_acknowledgement(host: str) -> None:
 @pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.default_int_handler])
 def test_ignored_interrupts_stay_ignored(handler: Any) -> None:
     """A shell ignores SIGINT for background jobs, because Ctrl-C is meant for another program then."""
-    before = signal.signal(signal.SIGINT, handler)
+    old_handler = signal.signal(signal.SIGINT, handler)
     try:
         with GatewayServer(uvicorn.Config("no:app"), cast(Gateway, None)).capture_signals():
             assert (signal.getsignal(signal.SIGINT) is signal.SIG_IGN) == (handler is signal.SIG_IGN)
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, old_handler)
 
 
 def test_cancelled_requests_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -87,15 +87,15 @@ def test_followers_stop_concurrently(connection: Connection, tmp_path: Path) -> 
 
     with ExitStack() as stack:
         followers = open_followers(connection, aggregates, prefix, "murmur2", tmp_path, print, stack)
-        ended = threading.Event()
+        has_ended = threading.Event()
         followers["counter"].on_arrival = wait
-        followers["bank_account"].on_arrival = ended.set
+        followers["bank_account"].on_arrival = has_ended.set
         for follower in followers.values():
             follower.start()
         closing_all = threading.Thread(target=stack.pop_all().close)
         closing_all.start()
         try:
-            eventually(ended.is_set)
+            eventually(has_ended.is_set)
         finally:
             slow.set()
             closing_all.join()

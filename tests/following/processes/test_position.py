@@ -141,12 +141,12 @@ def test_options_move_only_a_stopped_process(
         assert chosen.offset == expected.offset + 1
     else:
         assert chosen == expected
-    after = state(
+    next_state = state(
         ProcessPosition(chosen.offset, position_at(0).claim, *chosen[1:]), chosen.offset, start=start, end=200
     )
     if start <= chosen.offset:  # the same options once more
         assert (
-            start_position(after, beginning=beginning, skip=skip, accepted_loss=accepted_loss).offset
+            start_position(next_state, beginning=beginning, skip=skip, accepted_loss=accepted_loss).offset
             == chosen.offset
         )
 

@@ -42,9 +42,11 @@ def histories(draw: st.DrawFn) -> list[ProcessPosition]:
                 skipped = {"skipped": last.offset, "skipped_before": last.all_skipped}
                 log.append(replace(last, offset=last.offset + 1, stopped=None, **skipped))
             case "accept":
-                at = draw(st.sampled_from([at for at in range(20) if at != last.accepted]))
+                offset = draw(st.sampled_from([offset for offset in range(20) if offset != last.accepted]))
                 log.append(
-                    replace(last, offset=at, stopped=None, accepted=at, start=min(last.start or 0, at))
+                    replace(
+                        last, offset=offset, stopped=None, accepted=offset, start=min(last.start or 0, offset)
+                    )
                 )
             case _:
                 claim = replace(last.claim, n=last.claim.n + 1, run=f"run{number}")
@@ -64,8 +66,8 @@ OPTIONAL = {"start", "accepted", "stopped", "skipped", "skipped_before"}
 @given(histories(), st.data())
 def test_record_without_position_is_found(log: list[ProcessPosition], data: st.DataObject) -> None:
     """A member has a wrong type, is unknown, or is missing."""
-    at = data.draw(st.integers(0, len(log) - 1))
-    document = json.loads(log[at].encode())
+    index = data.draw(st.integers(0, len(log) - 1))
+    document = json.loads(log[index].encode())
     name = data.draw(st.sampled_from([*document, "further", "claim.n", "claim.further"]))
     part, _, member = name.rpartition(".")
     members = document[part] if part else document
@@ -73,14 +75,14 @@ def test_record_without_position_is_found(log: list[ProcessPosition], data: st.D
         members.pop(member, None)
     else:
         members[member] = value
-    if document == json.loads(log[at].encode()) or (name in OPTIONAL and value is None):
+    if document == json.loads(log[index].encode()) or (name in OPTIONAL and value is None):
         return
     values: list[ProcessPosition | bytes | None] = [
-        *log[:at],
+        *log[:index],
         json.dumps(document, separators=(",", ":")).encode(),
-        *log[at + 1 :],
+        *log[index + 1 :],
     ]
-    assert any(one.startswith(f"p:0@{at}: it ") for one in problems(*values))
+    assert any(text.startswith(f"p:0@{index}: it ") for text in problems(*values))
 
 
 @pytest.mark.covers("reacted-once")
@@ -97,7 +99,7 @@ def test_record_without_position_is_found(log: list[ProcessPosition], data: st.D
     ],
 )
 def test_impossible_position_is_named(record: ProcessPosition | bytes | None, problem: str) -> None:
-    assert [one for one in problems(record) if one.startswith(f"p:0@0: it {problem}")] != []
+    assert [text for text in problems(record) if text.startswith(f"p:0@0: it {problem}")] != []
 
 
 @pytest.mark.parametrize("key", [b"", b"shop.order.events", b"shop.order.events/x", b"\xff/03", b"/3"])
@@ -111,7 +113,7 @@ def test_partition_beyond_the_claim_is_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("later", "problem"),
+    ("later_position", "problem"),
     [
         (
             replace(FIRST_POSITION, offset=6, start=6),
@@ -125,7 +127,7 @@ def test_partition_beyond_the_claim_is_found() -> None:
         (replace(FIRST_POSITION, offset=9), "omits an event that an operator has skipped"),
     ],
 )
-def test_contradiction_of_two_positions_is_found(later: ProcessPosition, problem: str) -> None:
+def test_contradiction_of_two_positions_is_found(later_position: ProcessPosition, problem: str) -> None:
     earlier = replace(FIRST_POSITION, offset=8, skipped=7)
-    assert f"p:0@1: it {problem}" in problems(earlier, later)
-    assert problems(earlier, replace(later, accepted=later.offset, start=0)) == []
+    assert f"p:0@1: it {problem}" in problems(earlier, later_position)
+    assert problems(earlier, replace(later_position, accepted=later_position.offset, start=0)) == []

@@ -71,16 +71,16 @@ def check_stop(connection: Connection, prefix: str, tmp_path: Path, code: str, e
     assert type(error) is CqrsError
     assert error.message.startswith("process mine ")
     assert expected_message.format(place=event_address) in error.message
-    before = expected_payments(0, 5)
-    del before["o-0-2"]
-    assert harness.payment_requests() == before
+    earlier_payments = expected_payments(0, 5)
+    del earlier_payments["o-0-2"]
+    assert harness.payment_requests() == earlier_payments
     assert harness.run_once_error().message == error.message
-    assert harness.payment_requests() == before
+    assert harness.payment_requests() == earlier_payments
     skip = f"mine:order:0@{position.offset}"
     assert error.hint.endswith(f"cqrs run --process mine --skip {skip}")
     harness.run_once(skip=[skip])
     harness.run_once(skip=[skip])  # the option was left in a script
-    assert harness.payment_requests() == before + expected_payments(6, 4)
+    assert harness.payment_requests() == earlier_payments + expected_payments(6, 4)
     skipped = harness.position()
     assert skipped is not None
     assert (skipped.skipped, skipped.stopped) == (position.offset, None)

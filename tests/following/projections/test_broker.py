@@ -75,14 +75,14 @@ def test_recreated_topics_need_a_rebuild(
     harness = TopicHarness(connection, prefix, tmp_path, "order", 4)
     write_logs(connection, settings, prefix, 50)
     project(prepare_plan(settings, connection, sqlite_database))
-    before = read_tables(sqlite_database)
+    old_tables = read_tables(sqlite_database)
     delete_kinds(harness, "events")
     logs = write_logs(connection, settings, prefix, 60, seed=2)
     with pytest.raises(ContradictionError, match="cqrs project recent_orders --rebuild"):
         prepare_plan(settings, connection, sqlite_database)
     new = prepare_plan(settings, connection, sqlite_database, rebuild=True)
     assert project(new) == []
-    assert read_tables(sqlite_database) == before
+    assert read_tables(sqlite_database) == old_tables
     assert read_tables(new.database) == expected_contents(logs)
 
 

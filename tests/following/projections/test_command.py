@@ -54,19 +54,19 @@ def test_once_run_fills_the_tables(
     error = shop.json("project", "recent_orders", "--once", "--master", "local[2]")
     database = parse_database("sqlite:///projections.db", shop.folder)
     assert (error["projection"], error["revision"], error["lag"]) == ("recent_orders", 1, 0)
-    assert {int(p): at for p, at in error["positions"][f"{prefix}order.events"].items()} == next_offsets(
-        database
-    )
+    assert {
+        int(p): offset for p, offset in error["positions"][f"{prefix}order.events"].items()
+    } == next_offsets(database)
     assert read_tables(database) == expected_contents(logs)
-    again = shop.json("project", "recent_orders", "--once", "--rebuild", "--master", "local[2]")
-    assert error["events"] == again["events"] > 0
+    second_result = shop.json("project", "recent_orders", "--once", "--rebuild", "--master", "local[2]")
+    assert error["events"] == second_result["events"] > 0
     assert read_tables(database) == expected_contents(logs)
     shop.cqrs("init", "-q")
     shop.cqrs("project", "all_events", "--once", "--to", "sqlite:///all.db")
-    found = query_rows(
+    rows = query_rows(
         parse_database("sqlite:///all.db", shop.folder), 'SELECT partition, "offset", version FROM all_events'
     )
-    assert len(found) == len(set(found)) == sum(len(log) for log in logs.values())
+    assert len(rows) == len(set(rows)) == sum(len(log) for log in logs.values())
 
 
 def test_few_events_need_no_spark(
@@ -75,8 +75,10 @@ def test_few_events_need_no_spark(
     """New tables with few events need no Spark either."""
     logs = write_logs(connection, settings, prefix, 100)
     database = parse_database("sqlite:///projections.db", shop.folder)
-    first, again = (shop.json("project", "recent_orders", "--once", *more) for more in ([], ["--rebuild"]))
-    assert first["events"] == again["events"] > 0
+    first, second_result = (
+        shop.json("project", "recent_orders", "--once", *options) for options in ([], ["--rebuild"])
+    )
+    assert first["events"] == second_result["events"] > 0
     assert read_tables(database) == expected_contents(logs)
     assert not (shop.folder / ".cqrs/log/project.log").exists()
 

@@ -73,13 +73,13 @@ def tables_of(*tables: Any) -> LoadedProjection:
 
 
 @contextmanager
-def server_set(server: MariaDb, variable: str, value: str, after: str) -> Iterator[None]:
+def server_set(server: MariaDb, variable: str, value: str, restored_value: str) -> Iterator[None]:
     """Set a server variable for new connections while the block lasts."""
     server.execute(f"SET GLOBAL {variable} = {value}")
     try:
         yield
     finally:
-        server.execute(f"SET GLOBAL {variable} = {after}")
+        server.execute(f"SET GLOBAL {variable} = {restored_value}")
 
 
 class TestMariaDb(DatabaseContract, ServerContract):

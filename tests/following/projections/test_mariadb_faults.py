@@ -77,10 +77,10 @@ def test_server_lost_while_connecting_is_awaited(
 
         @event.listens_for(engine, "do_connect")
         def doomed(_dialect: object, _record: object, _place: list[Any], words: dict[str, Any]) -> None:
-            def execute(self: Any, query: str, given: Any = None) -> Any:
+            def execute(self: Any, query: str, arguments: Any = None) -> Any:
                 if "lower_case_table_names" in query:
                     mariadb_server.execute(f"KILL {self.connection.thread_id()}")
-                return usual.execute(self, query, given)
+                return usual.execute(self, query, arguments)
 
             usual = words["cursorclass"]
             words["cursorclass"] = type("Doomed", (usual,), {"execute": execute})

@@ -29,8 +29,8 @@ def test_topics_made_again_are_noticed(sqlite_database: DatabaseAddress) -> None
     logs = {event_partition(0): random_log(0, 10)}
     loaded, plan = recent_orders(), make_plan(logs, sqlite_database)
     take_over(plan, loaded)
-    again = replace(plan, topic_ids={"order.events": "id-2"})
-    (result,) = run_projectors(again, logs, loaded)
+    recreated_plan = replace(plan, topic_ids={"order.events": "id-2"})
+    (result,) = run_projectors(recreated_plan, logs, loaded)
     assert isinstance(result.error, ContradictionError)
     assert "cqrs project recent_orders --rebuild" in str(result.error)
     assert read_tables(sqlite_database) == ({}, {})

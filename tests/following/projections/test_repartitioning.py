@@ -78,13 +78,13 @@ def test_target_waits_for_its_parent(sqlite_database: DatabaseAddress) -> None:
 @pytest.mark.parametrize("before_split", [False, True])
 def test_earlier_projection_continues(sqlite_database: DatabaseAddress, before_split: bool) -> None:
     """The projection started before partitions were added, or before the split. It reads the whole target partition."""
-    before: Logs = {event_partition(0): LOGS[event_partition(0)]}
-    during: Logs = {**before, event_partition(1): []}
+    old_logs: Logs = {event_partition(0): LOGS[event_partition(0)]}
+    logs_while_splitting: Logs = {**old_logs, event_partition(1): []}
     loaded = recent_orders()
     first = (
-        (repartitioned_plan(sqlite_database, during, PendingSplitPlan), during)
+        (repartitioned_plan(sqlite_database, logs_while_splitting, PendingSplitPlan), logs_while_splitting)
         if before_split
-        else (make_plan(before, sqlite_database), before)
+        else (make_plan(old_logs, sqlite_database), old_logs)
     )
     with open_engine(sqlite_database) as engine:
         create_control_tables(engine)

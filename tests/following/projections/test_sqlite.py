@@ -38,12 +38,12 @@ def test_busy_databases_are_waited_for(sqlite_database: DatabaseAddress) -> None
         holder.execute(text("UPDATE customers SET orders = 0"))
         tries: list[int] = []
 
-        def tail(one: EventPartition, start: int) -> ListTail:
+        def tail(partition: EventPartition, start: int) -> ListTail:
             tries.append(start)
             if len(tries) == 3:
                 holder.rollback()
                 holder.close()
-            return ListTail(logs[one], start, 100)
+            return ListTail(logs[partition], start, 100)
 
         assert error_texts(run_projectors(plan, logs, loaded, tail=tail)) == []
     assert len(tries) >= 3

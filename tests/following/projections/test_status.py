@@ -41,14 +41,14 @@ def test_status_shows_projections_lag(
     call += ["-b", connection.bootstrap_server]
     capfd.readouterr()
     assert main([*call, "-o", "json"]) == 0
-    (name, found), *others = json.loads(capfd.readouterr().out)["projections"].items()
+    (name, projection), *other_projections = json.loads(capfd.readouterr().out)["projections"].items()
     end = stable_ends(plan)[plan.sources[0]]
-    assert (name, others, found["lag"]) == (
+    assert (name, other_projections, projection["lag"]) == (
         "recent_orders",
         [],
         end - run_projectors,
     ) and end > run_projectors
-    first, second = found["partitions"]
+    first, second = projection["partitions"]
     assert (first["topic"], first["partition"]) == (topics.events, 0)
     assert (first["position"], first["end"], second["lag"]) == (run_projectors, end, 0)
     assert main(call) == 0

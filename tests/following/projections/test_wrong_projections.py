@@ -22,13 +22,13 @@ def test_other_events_move_the_position(sqlite_database: DatabaseAddress) -> Non
     logs, loaded = {event_partition(0): random_log(0, 50)}, recent_orders()
     plan = make_plan(logs, sqlite_database)
     take_over(plan, loaded)
-    given: list[str] = []
+    arguments: list[str] = []
 
     def project(db: Connection, events: Events) -> None:
-        given.extend(type(event.event).__name__ for event in events)
+        arguments.extend(type(event.event).__name__ for event in events)
 
     assert error_texts(run_projectors(plan, logs, with_project_function(loaded, project))) == []
-    assert set(given) == {"Placed", "Shipped", "Cancelled", "Deleted"}
+    assert set(arguments) == {"Placed", "Shipped", "Cancelled", "Deleted"}
     assert next_offsets(sqlite_database) == {0: logs[event_partition(0)][-1].offset + 1}
 
 

@@ -224,8 +224,8 @@ def test_tasks_import_shipped_code(spark: "SparkContext", tmp_path: Path) -> Non
     with zipfile.ZipFile(tmp_path / "shipped.zip", "w") as archive:
         archive.writestr("shipped_module.py", "ANSWER = 42")
     ship_archive(spark, tmp_path / "shipped.zip")
-    answers = spark.parallelize([1], 1).map(lambda _: __import__("shipped_module").ANSWER)
-    assert answers.collect() == [42]
+    results = spark.parallelize([1], 1).map(lambda _: __import__("shipped_module").ANSWER)
+    assert results.collect() == [42]
 
 
 @pytest.mark.spark

@@ -26,9 +26,9 @@ def notes() -> list[str]:
 def test_everything_is_decided_already(counters: TopicHarness, notes: list[str]) -> None:
     counters.send(*increment_commands(5))
     run_plan(counters.plan())
-    before = counters.position_and_claim()
+    old_position = counters.position_and_claim()
     assert undecided_part(counters.plan(), notes.append) is None
-    assert (counters.position_and_claim(), notes) == (before, [])
+    assert (counters.position_and_claim(), notes) == (old_position, [])
 
 
 def test_due_deferred_commands_are_undecided(

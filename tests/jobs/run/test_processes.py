@@ -89,11 +89,11 @@ def test_ended_task_closes_its_clients(harness: ProcessHarness, payments: TopicH
     """Each client has threads and one of the few thread-local storage keys of a process. A worker serves many tasks."""
     harness.run_once()
     harness.place_orders(0, 1)
-    before = sessions_alive()
+    old_sessions = sessions_alive()
     gc.disable()
     try:
         drive(payments.plan(), harness.plan())
-        assert sessions_alive() == before
+        assert sessions_alive() == old_sessions
     finally:
         gc.enable()
 

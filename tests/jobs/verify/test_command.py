@@ -26,9 +26,9 @@ def test_lagging_shard_is_printed() -> None:
         "partition 0: the shard lags, compared up to offset 0 of 25",
         "no violation",
     ]
-    behind = {"aggregates": 0, "behind": {"offset": 0, "end": 25}}
+    expected = {"aggregates": 0, "behind": {"offset": 0, "end": 25}}
     assert verify_result("bank_account", summary).document["compared"] == {
-        "0": behind,
+        "0": expected,
         "1": {"aggregates": 7},
     }
 

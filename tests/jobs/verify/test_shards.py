@@ -34,10 +34,10 @@ def accept_rewritten_events(harness: TopicHarness) -> None:
     reader = open_readonly(harness.shard_path())
     assert reader is not None
     with closing(reader):
-        before = msgspec.json.decode(reader.identity(), type=Identity)
-    identity = harness.plan().identity(Partition(harness.topics.aggregate, 0), harness.aggregate)
-    with closing(open_shard(harness.shard_path(), before).store) as store:
-        store.set_identity(encode_json(identity))
+        old_identity = msgspec.json.decode(reader.identity(), type=Identity)
+    new_identity = harness.plan().identity(Partition(harness.topics.aggregate, 0), harness.aggregate)
+    with closing(open_shard(harness.shard_path(), old_identity).store) as store:
+        store.set_identity(encode_json(new_identity))
         start = store.positions()
         store.apply(WriteBatch(store.token(), start, start._replace(events=harness.stable_end("events"))))
 

@@ -80,9 +80,9 @@ def test_same_code_and_settings_differ_nowhere(
 def test_outcomes_show_deferred_commands(seed: int, most: int, cut: int) -> None:
     """The entries equal the owner's, except for the command, its due time and its resubmission."""
     world = random_world(seed, max_steps=most)
-    earlier, later = split_at(decoded_outcomes(log_records(world.outcomes)), cut)
-    earlier_changes = deferred_changes(earlier, lambda _: None, TOPIC)
-    changes = earlier_changes | deferred_changes(later, earlier_changes.get, TOPIC)
+    earlier_outcomes, later_outcomes = split_at(decoded_outcomes(log_records(world.outcomes)), cut)
+    earlier_changes = deferred_changes(earlier_outcomes, lambda _: None, TOPIC)
+    changes = earlier_changes | deferred_changes(later_outcomes, earlier_changes.get, TOPIC)
     expected = {change.key: comparable(change) for change in world.shard.entries}
     assert {key: comparable(change) for key, change in changes.items() if change is not None} == expected
 

@@ -10,8 +10,8 @@ from cqrs_cli.kafka.admin.topic_identity import SeenTopic, TopicIdentity
 KNOWN = {"a.events": "1", "b.events": "2"}
 
 
-def recreation_error(topic: str, made_again: bool) -> CqrsError:
-    return ContradictionError(f"{topic} {made_again}")
+def recreation_error(topic: str, is_recreated: bool) -> CqrsError:
+    return ContradictionError(f"{topic} {is_recreated}")
 
 
 def topic_identity(visible_ids: Mapping[str, str], interval: float = 0.0) -> TopicIdentity:
@@ -37,7 +37,7 @@ def test_recreated_topic_is_an_error(visible_ids: Mapping[str, str], message: st
         topic_identity(visible_ids).check_if_due()
 
 
-def test_absent_broker_proves_nothing() -> None:
+def test_absent_broker_is_no_recreation() -> None:
     topic_identity({}).check_if_due()
     with pytest.raises(UnavailableError):
         topic_identity({}).check_ids()

@@ -53,26 +53,26 @@ def test_topics_are_created_once(admin: Admin, topics: Topics) -> None:
 def test_lagging_broker_is_asked_again(connection: Connection, topics: Topics) -> None:
     class Lagging(Admin):
         def describe(self, names: Collection[str]) -> dict[str, TopicInfo]:
-            return super().describe(names) if next(answers, True) else {}
+            return super().describe(names) if next(is_answered, True) else {}
 
-    answers = iter([True, False, False])
+    is_answered = iter([True, False, False])
     with Lagging(connection) as admin:
         assert results(admin, topics, TopicPlan()) == ["created"] * 5
-    assert next(answers, None) is None
+    assert next(is_answered, None) is None
 
 
 def test_lagging_settings_are_awaited(connection: Connection, admin: Admin, topics: Topics) -> None:
     class Lagging(Admin):
         def _call(self, request: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-            if request is topic_configs and not next(answers):
+            if request is topic_configs and not next(is_answered):
                 return {}
             return super()._call(request, *arguments, **options)
 
     ensure_topics(admin, topics, TopicPlan())
-    answers = iter([False, True])
+    is_answered = iter([False, True])
     with Lagging(connection) as lagging_admin:
         assert list(lagging_admin.describe([topics.commands])) == [topics.commands]
-    assert next(answers, None) is None
+    assert next(is_answered, None) is None
 
 
 def test_a_dry_run_creates_nothing(admin: Admin, topics: Topics) -> None:
@@ -96,11 +96,11 @@ def test_created_topics_pass_the_checks(admin: Admin, topics: Topics) -> None:
 
 def test_a_recreated_topic_has_another_id(admin: Admin, topics: Topics) -> None:
     ensure_topics(admin, topics, TopicPlan())
-    before = check_topics(admin, topics).ids["commands"]
+    old_id = check_topics(admin, topics).ids["commands"]
     admin._client.delete_topics([topics.commands])
     eventually(lambda: topics.commands not in admin.describe([topics.commands]))
     ensure_topics(admin, topics, TopicPlan())
-    assert check_topics(admin, topics).ids["commands"] != before
+    assert check_topics(admin, topics).ids["commands"] != old_id
 
 
 def test_commands_get_broker_time(admin: Admin, topics: Topics) -> None:

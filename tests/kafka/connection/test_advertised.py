@@ -58,8 +58,8 @@ class WrongListener:
                 sink.sendall(data.replace(self._advertised, self._replacement))
         except OSError:
             pass
-        for one in (source, sink):
-            one.close()
+        for side in (source, sink):
+            side.close()
 
 
 @pytest.fixture

@@ -148,7 +148,7 @@ def test_reused_process_id_is_not_the_broker(root: Path) -> None:
 
 def test_other_cluster_is_not_the_broker(root: Path) -> None:
     original = read_state(root)
-    write_state(root, replace(original, cluster_id="somebody-else"))
+    write_state(root, replace(original, cluster_id="other-cluster"))
     try:
         assert embedded.broker_status(root) is None
     finally:

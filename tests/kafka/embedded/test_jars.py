@@ -25,7 +25,7 @@ class Mirror:
         self.served = served
         self.requests = 0
 
-    def __call__(self, wanted: Collection[Jar], folder: Path, on_count: OnDownload) -> None:
+    def __call__(self, expected_jars: Collection[Jar], folder: Path, on_count: OnDownload) -> None:
         self.requests += 1
         for number, (name, data) in enumerate(self.served.items(), start=1):
             (folder / name).write_bytes(data)
@@ -36,8 +36,8 @@ def ensure_jars(folder: Path, mirror: jars.Download) -> Path:
     return jars.ensure_jars(lambda _: None, folder=folder, release=RELEASE, download_jars=mirror)
 
 
-def fail_if_called(wanted: Collection[Jar], folder: Path, on_count: OnDownload) -> None:
-    raise AssertionError("the network was asked")
+def fail_if_called(expected_jars: Collection[Jar], folder: Path, on_count: OnDownload) -> None:
+    raise AssertionError("the network was used")
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_a_truncated_jar_is_downloaded(cache: Path) -> None:
 
 
 def test_an_interrupted_download_leaves_nothing(tmp_path: Path) -> None:
-    def interrupt_download(wanted: Collection[Jar], folder: Path, on_count: OnDownload) -> None:
+    def interrupt_download(expected_jars: Collection[Jar], folder: Path, on_count: OnDownload) -> None:
         (folder / "a-1.jar").write_bytes(b"fir")
         raise KeyboardInterrupt
 
@@ -98,10 +98,10 @@ def test_unwritable_cache_is_a_configuration_error(tmp_path: Path) -> None:
 
 
 def _fetch_and_count(folder: Path, count_file: Path) -> None:
-    def counting_download(wanted: Collection[Jar], part_folder: Path, on_count: OnDownload) -> None:
+    def counting_download(expected_jars: Collection[Jar], part_folder: Path, on_count: OnDownload) -> None:
         with count_file.open("a") as file:
-            file.write("asked\n")
-        Mirror()(wanted, part_folder, on_count)
+            file.write("called\n")
+        Mirror()(expected_jars, part_folder, on_count)
 
     ensure_jars(folder, counting_download)
 
@@ -115,7 +115,7 @@ def test_simultaneous_commands_fetch_once(tmp_path: Path) -> None:
     for command in commands:
         command.join(60)
     assert [command.exitcode for command in commands] == [0, 0, 0]
-    assert (tmp_path / "count").read_text() == "asked\n"
+    assert (tmp_path / "count").read_text() == "called\n"
 
 
 def test_progress_off_terminal_is_short(tmp_path: Path) -> None:

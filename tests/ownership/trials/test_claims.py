@@ -28,27 +28,28 @@ def test_lost_owner_leaves_suspects() -> None:
 @pytest.mark.parametrize("suspects", [None, Suspects(9).announce(7)])
 def test_errors_and_retirement_are_no_deaths(suspects: Suspects | None) -> None:
     """Only an owner that died leaves a suspect: not an owner of this process, and not a retired run."""
-    before = replace(OWN_CLAIM, untried=True, suspects=suspects)
+    claim = replace(OWN_CLAIM, untried=True, suspects=suspects)
     expected = suspects and replace(suspects, deciding=False)
-    assert with_suspects(replace(OWN_CLAIM, n=9), before, 5000).suspects == expected
-    ended_claim = terminal_claim(before, OWN_CLAIM.run)
+    assert with_suspects(replace(OWN_CLAIM, n=9), claim, 5000).suspects == expected
+    ended_claim = terminal_claim(claim, OWN_CLAIM.run)
     assert with_suspects(replace(OWN_CLAIM, run_epoch=11), ended_claim, 5000).suspects == expected
 
 
 def test_progress_clears_suspects() -> None:
-    before = replace(OWN_CLAIM, untried=True, suspects=Suspects(9).announce(7))
-    after = after_batch(before, Counts(accepted=1), 1, 8)
-    assert (after.untried, after.suspects, after.counts.accepted) == (False, Suspects(8), 1)
-    assert after_batch(after, after.counts, 8, 16).suspects is None
+    claim = replace(OWN_CLAIM, untried=True, suspects=Suspects(9).announce(7))
+    next_claim = after_batch(claim, Counts(accepted=1), 1, 8)
+    assert (next_claim.untried, next_claim.suspects, next_claim.counts.accepted) == (False, Suspects(8), 1)
+    assert after_batch(next_claim, next_claim.counts, 8, 16).suspects is None
     assert (
-        with_suspects(replace(OWN_CLAIM, submission=2), replace(after, suspects=None), 5000).suspects is None
+        with_suspects(replace(OWN_CLAIM, submission=2), replace(next_claim, suspects=None), 5000).suspects
+        is None
     )
     assert after_batch(replace(OWN_CLAIM, untried=True), Counts(), 1, 8) == OWN_CLAIM
 
 
 def test_progress_before_the_suspect_keeps_it() -> None:
-    before = replace(OWN_CLAIM, suspects=Suspects(9).after_hang(7, 60))
-    suspects_before, suspects_after = (after_batch(before, Counts(), 1, end).suspects for end in (7, 8))
+    claim = replace(OWN_CLAIM, suspects=Suspects(9).after_hang(7, 60))
+    suspects_before, suspects_after = (after_batch(claim, Counts(), 1, end).suspects for end in (7, 8))
     assert suspects_before == replace(Suspects(9).after_hang(7, 60), count=8) and suspects_after == Suspects(
         8
     )

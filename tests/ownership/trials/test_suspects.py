@@ -110,10 +110,10 @@ def test_living_owner_leaves_no_suspects() -> None:
 
 @given(st.integers(1, BATCH_LIMIT))
 def test_each_death_narrows_the_suspects(count: int) -> None:
-    before = Suspects(count)
-    after = inherit_suspects(before, True, True, BATCH_LIMIT)
-    assert after is not None
-    assert after.count < count or before.limit == 1
+    suspects = Suspects(count)
+    inherited_suspects = inherit_suspects(suspects, True, True, BATCH_LIMIT)
+    assert inherited_suspects is not None
+    assert inherited_suspects.count < count or suspects.limit == 1
 
 
 @given(st.integers(1, BATCH_LIMIT), st.integers(1, BATCH_LIMIT))

@@ -13,8 +13,8 @@ contents = st.binary(max_size=40).map(lambda numbers: bytes(b"ab\xc3\xa9"[byte %
 
 
 @given(texts, contents, contents, st.integers(1, 9))
-def test_text_is_found_across_chunks(sought: list[str], before: bytes, after: bytes, size: int) -> None:
-    for content in (before + after, before + sought[-1].encode() + after):
+def test_text_is_found_across_chunks(sought: list[str], prefix: bytes, suffix: bytes, size: int) -> None:
+    for content in (prefix + suffix, prefix + sought[-1].encode() + suffix):
         offsets: set[int | None] = {
             offset
             for offset in range(len(content))
@@ -27,9 +27,9 @@ def test_text_is_found_across_chunks(sought: list[str], before: bytes, after: by
 
 
 @given(st.text(min_size=5, max_size=70), contents, contents)
-def test_text_is_found_as_json_spells_it(text: str, before: bytes, after: bytes) -> None:
+def test_text_is_found_as_json_spells_it(text: str, prefix: bytes, suffix: bytes) -> None:
     for encoded in (text.encode(errors="replace"), json.dumps(text).encode()):
-        assert SearchPatterns([text]).find_in([before + encoded + after]) is not None
+        assert SearchPatterns([text]).find_in([prefix + encoded + suffix]) is not None
 
 
 def test_short_texts_are_counted() -> None:

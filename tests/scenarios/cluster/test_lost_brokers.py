@@ -87,8 +87,8 @@ def test_run_stalls_without_two_brokers(brokers: Brokers, service: Service) -> N
     topic = service.harness.topics.outcomes
     with service.sending_commands():
         survivor = brokers.leader(topic, 0)
-        others = set(NODES) - {survivor}
-        brokers.kill(*others)
+        lost_nodes = set(NODES) - {survivor}
+        brokers.kill(*lost_nodes)
         outcomes = brokers.end_offsets_on(survivor, topic)
         count_before = service.output().count(NO_ANSWER)
         eventually(
@@ -96,7 +96,7 @@ def test_run_stalls_without_two_brokers(brokers: Brokers, service: Service) -> N
             RECOVERY_TIMEOUT,
         )
         assert brokers.end_offsets_on(survivor, topic) == outcomes
-        brokers.start(*others)
+        brokers.start(*lost_nodes)
         service.await_progress()
     check(brokers, service)
 

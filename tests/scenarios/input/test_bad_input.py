@@ -169,11 +169,11 @@ class Service(TopicHarness):
         """Send a record between two neighbours, and return its outcome. Both neighbours must be decided as usual."""
         self.last_number += 1
         neighbours = [behave_command(f"n{self.last_number}.{n}") for n in range(2)]
-        before = self.stable_end("outcomes", partition), self.stable_end("dead-letters", partition)
+        old_ends = self.stable_end("outcomes", partition), self.stable_end("dead-letters", partition)
         neighbour_records = [r._replace(partition=partition, key=b"a") for r in neighbours]
         self.send(neighbour_records[0], record._replace(partition=partition), neighbour_records[1])
-        eventually(lambda: len(self.records_since("outcomes", partition, before[0])) == 3)
-        first, middle, third = self.records_since("outcomes", partition, before[0])
+        eventually(lambda: len(self.records_since("outcomes", partition, old_ends[0])) == 3)
+        first, middle, third = self.records_since("outcomes", partition, old_ends[0])
         expected = "accepted" if partition == PARTITION else "failed"
         assert first["data"]["status"] == third["data"]["status"] == expected
         if partition == PARTITION:
@@ -223,7 +223,7 @@ def test_unusual_commands_are_decided(service: Service, case: str) -> None:
 
 @pytest.mark.covers("bad-input")
 def test_an_undecodable_header_name_fails_alone(service: Service) -> None:
-    before = service.stable_end("outcomes", PARTITION)
+    old_ends = service.stable_end("outcomes", PARTITION)
     neighbours = [behave_command(f"header{n}")._replace(partition=PARTITION) for n in range(2)]
     service.send(neighbours[0])
     with raw_client(service.connection) as client:
@@ -232,9 +232,9 @@ def test_an_undecodable_header_name_fails_alone(service: Service) -> None:
             == 0
         )
     service.send(neighbours[1])
-    eventually(lambda: len(service.records_since("outcomes", PARTITION, before)) == 3)
+    eventually(lambda: len(service.records_since("outcomes", PARTITION, old_ends)) == 3)
     reasons = [
-        outcome["data"].get("reason") for outcome in service.records_since("outcomes", PARTITION, before)
+        outcome["data"].get("reason") for outcome in service.records_since("outcomes", PARTITION, old_ends)
     ]
     assert reasons == [None, "INVALID_ENVELOPE", None]
     dead_letter = service.records("dead-letters", PARTITION)[-1]

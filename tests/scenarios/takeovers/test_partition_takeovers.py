@@ -26,9 +26,9 @@ def decide(counters: TopicHarness, subject: str, first: int) -> None:
 def owner_of_second_partition(counters: TopicHarness, machine: str) -> Iterator[OwnerThread]:
     """Run an owner of a later run on the second partition only, while the block lasts."""
     plan = counters.plan(once=False, machine=machine)
-    with running_owners(plan, share=(1, 2)) as later:
+    with running_owners(plan, share=(1, 2)) as later_owner:
         eventually(lambda: counters.owning_run(1) == plan.run)
-        yield later
+        yield later_owner
 
 
 @pytest.mark.covers("one-owner")
@@ -36,11 +36,11 @@ def test_owner_works_until_its_own_takeover(two_partitions: TopicHarness) -> Non
     with running_owners(two_partitions.plan(once=False)) as first:
         decide(two_partitions, "a", 0)
         decide(two_partitions, "d", 0)
-        with owner_of_second_partition(two_partitions, "other") as later:
+        with owner_of_second_partition(two_partitions, "other") as later_owner:
             decide(two_partitions, "d", 5)
             decide(two_partitions, "a", 5)
             assert two_partitions.owning_run(0) == first.plan.run and not first.has_ended()
-            with running_owners(later.plan, share=(0, 2)):
+            with running_owners(later_owner.plan, share=(0, 2)):
                 assert isinstance(first.error(), TakenOverError)
                 assert all(isinstance(result.error, TakenOverError) for result in first.results)
                 decide(two_partitions, "a", 10)
@@ -54,11 +54,11 @@ def test_driver_fences_nothing_during_a_takeover(two_partitions: TopicHarness) -
     with running_driver(context, plan, 2, [], next_claim_timeout=60.0) as run:
         decide(two_partitions, "a", 0)
         decide(two_partitions, "d", 0)
-        with owner_of_second_partition(two_partitions, "other") as later:
+        with owner_of_second_partition(two_partitions, "other") as later_owner:
             eventually(lambda: len(context.running) == 1)
             decide(two_partitions, "a", 5)
             _, claim_before = two_partitions.position_and_claim(0)
-            with running_owners(later.plan, share=(0, 2)):
+            with running_owners(later_owner.plan, share=(0, 2)):
                 with pytest.raises(TakenOverError, match="took over these topics"):
                     run.result(60)
                 decide(two_partitions, "a", 10)

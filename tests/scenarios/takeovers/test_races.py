@@ -119,9 +119,9 @@ def test_a_briefly_short_read_stops_nothing(counters: TopicHarness, monkeypatch:
     counters.send(*increment_commands(5, first=5))
     read_complete, stale_reads = PartitionLog.read, iter([True, True])
 
-    def read_beyond_end(log: PartitionLog, kind: Kind, start: int, end: int, *rest: Any) -> Any:
+    def read_beyond_end(log: PartitionLog, kind: Kind, start: int, end: int, *arguments: Any) -> Any:
         shift = 1000 if kind != "commands" and next(stale_reads, False) else 0
-        return read_complete(log, kind, start + shift, end + shift, *rest)
+        return read_complete(log, kind, start + shift, end + shift, *arguments)
 
     plan = counters.plan(machine="other")
     monkeypatch.setattr(PartitionLog, "read", read_beyond_end)

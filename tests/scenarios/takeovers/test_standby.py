@@ -75,7 +75,10 @@ def test_killed_run_is_taken_over(counters: TopicHarness) -> None:
 
 def test_status_names_standby_runs(counters: TopicHarness) -> None:
     """After the takeover, the run is no longer listed as a standby."""
-    first, others = counters.plan(once=False), [standby_plan(counters, name) for name in ("second", "third")]
+    first, standbys = (
+        counters.plan(once=False),
+        [standby_plan(counters, name) for name in ("second", "third")],
+    )
 
     def standby_runs() -> set[str]:
         (status,) = aggregate_statuses(counters.connection, counters.topics, counters.folder / "state")
@@ -84,11 +87,11 @@ def test_status_names_standby_runs(counters: TopicHarness) -> None:
     with ExitStack() as stack:
         with running_with_heartbeats(counters, first):
             eventually(lambda: counters.owning_run() == first.run)
-            for plan in others:
+            for plan in standbys:
                 stack.enter_context(running_with_heartbeats(counters, plan))
-            eventually(lambda: standby_runs() == {plan.run for plan in others})
+            eventually(lambda: standby_runs() == {plan.run for plan in standbys})
             retire(first)
-        eventually(lambda: standby_runs() == {plan.run for plan in others} - {counters.owning_run()})
+        eventually(lambda: standby_runs() == {plan.run for plan in standbys} - {counters.owning_run()})
 
 
 def test_other_code_does_not_take_over(counters: TopicHarness) -> None:
@@ -144,11 +147,11 @@ def test_one_of_two_standbys_takes_over(counters: TopicHarness) -> None:
     earlier.
     """
     first = counters.plan(once=False)
-    others = [standby_plan(counters, machine, LONG_STANDBY_TIMEOUT) for machine in ("second", "third")]
+    standbys = [standby_plan(counters, machine, LONG_STANDBY_TIMEOUT) for machine in ("second", "third")]
     with ExitStack() as stack:
         stack.enter_context(running_with_heartbeats(counters, first))
         eventually(lambda: counters.owning_run() == first.run)
-        runs = [stack.enter_context(running_with_heartbeats(counters, plan)) for plan in others]
+        runs = [stack.enter_context(running_with_heartbeats(counters, plan)) for plan in standbys]
         retire(first)
         eventually(lambda: has_other_owner(counters, first.run))
         new_owner = eventually(lambda: acknowledged_owner(counters, runs))

@@ -80,10 +80,10 @@ def test_a_paused_owner_writes_nothing_late(
 ) -> None:
     paused_owner = pause_until_transaction_aborts(lagging_bank)
     run_plan(lagging_bank.plan())
-    before = end_offsets(lagging_bank)
+    old_ends = end_offsets(lagging_bank)
     paused_owner.signal(signal.SIGCONT)
     assert isinstance(paused_owner.error(), TakenOverError)
-    assert end_offsets(lagging_bank) == before  # not even a marker
+    assert end_offsets(lagging_bank) == old_ends  # not even a marker
     lagging_bank.check()
 
 

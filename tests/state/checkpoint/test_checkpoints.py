@@ -68,8 +68,8 @@ def test_data_of_torn_uploads_is_deleted(checkpoints: Checkpoints, tmp_path: Pat
 def test_times_rise_if_the_clock_falls(checkpoints: Checkpoints) -> None:
     later_manifest = replace(MANIFEST, written=9_999_999_999_999)
     assert checkpoints.next_time(later_manifest) == later_manifest.written + 1
-    before = time.time_ns() // 1_000_000
-    assert before <= checkpoints.next_time(MANIFEST) <= time.time_ns() // 1_000_000
+    start_ms = time.time_ns() // 1_000_000
+    assert start_ms <= checkpoints.next_time(MANIFEST) <= time.time_ns() // 1_000_000
 
 
 @pytest.mark.covers("checkpoint")
@@ -207,8 +207,8 @@ def test_kill_before_the_marker_is_noticed(
         install_shard(Path({str(path)!r}), Path({str(prepared)!r}), IDENTITY, "")
     """)
     assert process.wait(30) == -9
-    opened = open_test_shard()
-    assert (opened.is_new, opened.reason) == (True, "mark.json is missing")
+    shard = open_test_shard()
+    assert (shard.is_new, shard.reason) == (True, "mark.json is missing")
 
 
 Change = tuple[str, int]

@@ -73,8 +73,10 @@ class MistakesContract:
         )
         assert f"order.events:0@{bad.offset}" in error
         assert "KeyError: 'price'" in error
-        before = {event_partition(0): [plan for plan in logs[event_partition(0)] if plan.offset < bad.offset]}
-        assert read_tables(database) == expected_tables(before)
+        good_events = {
+            event_partition(0): [plan for plan in logs[event_partition(0)] if plan.offset < bad.offset]
+        }
+        assert read_tables(database) == expected_tables(good_events)
         assert next_offsets(database)[0] <= bad.offset
 
     @pytest.mark.parametrize("cls", [SystemExit, KeyboardInterrupt])

@@ -65,12 +65,12 @@ class ProjectingContract:
         loaded, plan = recent_orders(), make_plan(logs, database)
         take_over(plan, loaded)
         other = make_plan(logs, database, owner="other")
-        taken: list[bool] = []
+        takeovers: list[bool] = []
 
         class Tail(ListTail):
             def poll(self, batch: int) -> Any:
-                if self._position > 20 and not taken:
-                    taken.append(True)
+                if self._position > 20 and not takeovers:
+                    takeovers.append(True)
                     take_over(other)
                 return super().poll(batch)
 
@@ -106,12 +106,12 @@ class ProjectingContract:
         logs, loaded = {event_partition(0): log}, recent_orders()
         plan = make_plan(logs, database)
         take_over(plan, loaded)
-        moved: list[bool] = []
+        moves: list[bool] = []
 
         class Tail(ListTail):
             def poll(self, batch: int) -> Any:
-                if self._position > 40 and not moved:
-                    moved.append(True)
+                if self._position > 40 and not moves:
+                    moves.append(True)
                     with open_engine(database) as engine, engine.begin() as db:
                         db.execute(text("DELETE FROM recent_orders"))
                         db.execute(text("DELETE FROM customers"))
@@ -122,9 +122,9 @@ class ProjectingContract:
             error_texts(run_projectors(plan, logs, loaded, tail=lambda plan, start: Tail(log, start, 7)))
             == []
         )
-        rest = {event_partition(0): [plan for plan in log if plan.offset >= to]}
+        remaining_logs = {event_partition(0): [plan for plan in log if plan.offset >= to]}
         if to == 0:
-            assert read_tables(database) == expected_tables(rest)
+            assert read_tables(database) == expected_tables(remaining_logs)
         assert next_offsets(database) == {0: log[-1].offset + 1}
 
     @pytest.mark.covers("projected-once")
@@ -133,18 +133,18 @@ class ProjectingContract:
         logs, loaded = {event_partition(0): random_log(0, 30)}, recent_orders()
         plan = make_plan(logs, database)
         take_over(plan, loaded)
-        lost: list[int] = []
+        lost_responses: list[int] = []
 
         def project(db: Connection, events: Events) -> None:
             loaded.projection.project(db, events)
-            if len(lost) < 3:
-                lost.append(1)
-                held: Any = db.connection.dbapi_connection
-                held.cursor().execute("COMMIT")
+            if len(lost_responses) < 3:
+                lost_responses.append(1)
+                dbapi_connection: Any = db.connection.dbapi_connection
+                dbapi_connection.cursor().execute("COMMIT")
                 raise OperationalError("COMMIT", None, sqlite3.OperationalError("database is locked"))
 
         assert error_texts(run_projectors(plan, logs, with_project_function(loaded, project))) == []
-        assert len(lost) == 3
+        assert len(lost_responses) == 3
         assert read_tables(database) == expected_tables(logs)
 
     def test_waiting_ends_with_the_event(self, database: DatabaseAddress) -> None:
