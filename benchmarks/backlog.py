@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks import peer
 from benchmarks.environment import Environment, new_environment, new_id, open_accounts, send_deposits
-from benchmarks.personal import NAME, add_marked_account, deposit_data
+from benchmarks.personal import NAME, add_personal_account, deposit_data
 from benchmarks.report import report
 from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.deciding.prepare import prepare
@@ -33,7 +33,7 @@ def main() -> None:
     rows = []
     with new_environment() as environment:
         if arguments.personal:
-            add_marked_account(environment.root, arguments.personal)
+            add_personal_account(environment.root, arguments.personal)
         for number in range(arguments.runs + 1):
             broker = "cold" if number == 0 else "warm"  # the first round also warms the broker's JVM
             rows.append(_measure_cqrs(environment, arguments, f"r{number}.", broker))

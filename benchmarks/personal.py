@@ -7,10 +7,10 @@ from pathlib import Path
 
 from cqrs_cli.keys.keyring import SIZES
 
-NAME = "marked_account"
+NAME = "personal_account"
 
 
-def add_marked_account(root: Path, fields: int) -> None:
+def add_personal_account(root: Path, fields: int) -> None:
     """Add the aggregate, with this number of personal fields, and a keyring to the project in `root`."""
     names = [f"by{number}" for number in range(fields)]
     listed = ", ".join(names)

@@ -54,7 +54,7 @@ def test_context_has_id_version_and_time() -> None:
 
 
 @pytest.mark.parametrize("timestamp", [MILLISECONDS, -1, 2**62])
-def test_time_is_the_events_time(timestamp: int) -> None:
+def test_context_has_the_time_of_events(timestamp: int) -> None:
     """The record's time counts, not the owner's clock. A time outside the calendar is the epoch for both."""
     (event,) = decided_events(command("Note", {}), timestamp=timestamp)
     context_time = datetime.fromisoformat(event["data"]["at"][2])
@@ -68,6 +68,6 @@ def test_the_context_cannot_be_changed() -> None:
 
 
 @pytest.mark.parametrize("second", ["once", "once ä"])
-def test_state_is_that_of_the_aggregate(second: str) -> None:
+def test_both_paths_pass_the_same_state(second: str) -> None:
     """The fast path and the general path give `decide` the same state."""
     assert len(decided_events(command("Note", {}), command("Note", {}, id=second))) == 1

@@ -1,4 +1,4 @@
-"""Keys under an old KEK are found for re-wrapping: the keys in force, as this owner knows them."""
+"""Keys under an old KEK are found for re-wrapping: the active keys, as this owner knows them."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def test_portions_are_not_too_large(logs: LogsInMemory) -> None:
     ]
 
 
-def test_keys_erased_meanwhile_stay_erased(logs: LogsInMemory) -> None:
+def test_keys_erased_by_others_stay_erased(logs: LogsInMemory) -> None:
     """A tool that had read the key before the erasure would restore it."""
     owner = owner_with_new_kek(logs)
     portions = outdated_portions(owner.keys, 1)

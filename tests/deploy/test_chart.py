@@ -228,7 +228,7 @@ def test_alerts_are_those_of_compose(helm: Path) -> None:
     assert rules == yaml.safe_load((ROOT / "compose/alerts.yaml").read_text())
 
 
-def test_settings_are_those_of_cqrs() -> None:
+def test_chart_sets_existing_settings() -> None:
     """The settings that the chart sets itself are excluded."""
     schema = json.loads((CHART / "values.schema.json").read_text())["properties"]["settings"]
     chart_settings = {"root", "bootstrap_server", "command_config", "master", "state_dir"}

@@ -82,7 +82,7 @@ def test_line_that_is_gone_is_explained(tmp_path: Path) -> None:
     assert survivors.main(tmp_path, explain) == 0
 
 
-def test_what_was_not_run_stays_explained(tmp_path: Path) -> None:
+def test_unrun_mutants_stay_explained(tmp_path: Path) -> None:
     """If the explanation is removed, the mutant is reported."""
     codes = (survivors.SKIPPED, 1)
     assert run(tmp_path, '"AS IT WAS"', codes=codes) == 0
@@ -98,7 +98,7 @@ def test_run_must_be_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     "explained", EXPLAINED, ids=lambda survivor: f"{survivor.module}: {survivor.why}"[:60]
 )
-def test_explained_code_is_there(explained: Explanation) -> None:
+def test_explained_code_exists(explained: Explanation) -> None:
     """The text after a change cannot be searched for, but the module can."""
     assert (ROOT / "cqrs_cli" / f"{explained.module.replace('.', '/')}.py").is_file()
     assert explained.why and (explained.texts or explained.gone)

@@ -123,7 +123,7 @@ def test_the_notebook_counts_events(project: Project) -> None:
     ]
 
 
-def test_reports_are_those_shown(project: Project) -> None:
+def test_reports_equal_the_page(project: Project) -> None:
     """Recipe 10 prints the shown reports."""
     open_accounts(project)
     for line, output in recipe_commands(10):

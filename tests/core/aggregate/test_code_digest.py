@@ -16,7 +16,7 @@ SOURCE = "def f(x):\n    return x + 1\n"
 
 @pytest.fixture
 def digest_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Digest]:
-    """A function that returns the digest of module `source_of_one` in a package of these modules."""
+    """A function that returns the digest of module `one` in a package of these modules."""
     monkeypatch.syspath_prepend(tmp_path)
 
     packages: set[str] = set()

@@ -156,7 +156,7 @@ class Rank(cqrs.Command):
     ids=["a misfit", "a member twice", "cut off", "not UTF-8", "nested", "without a value"],
 )
 def test_decoding_error_shows_no_value(data: bytes, message: str) -> None:
-    """The decoder reads the value prefix it finds the error."""
+    """The decoder reads the value before it finds the error."""
     with pytest.raises(ValueError) as raised:
         msgspec.json.decode(data, type=Rank)
     assert ("Ann Smith" in str(raised.value)) == (message in (REDACTED_TEXT, UNSEARCHABLE_TEXT))

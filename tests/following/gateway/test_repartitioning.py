@@ -45,7 +45,7 @@ def agrees_with_log(log: GrowingCounters, follower: AggregateFollower) -> bool:
     return listed == read == dict(log.versions) and follower.aggregate_count() == len(log.versions)
 
 
-def test_follower_goes_on_over_growths(log: GrowingCounters, tmp_path: Path) -> None:
+def test_follower_continues_over_repartitionings(log: GrowingCounters, tmp_path: Path) -> None:
     """The counts are 2, 4 and 8, at any stage of the splits. A new gateway starts during the second repartitioning."""
     log.increment(*COUNTER_IDS)
     with running_follower(log, tmp_path) as follower:

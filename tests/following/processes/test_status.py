@@ -69,7 +69,7 @@ def short_timeouts() -> Iterator[None]:
         yield
 
 
-def test_status_names_what_it_waits_for(
+def test_status_names_the_awaited_transaction(
     harness: ProcessHarness, short_timeouts: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Another program's open transaction hides the positions. The status reports it until it has ended."""

@@ -86,7 +86,7 @@ def test_recreated_topics_need_a_rebuild(
     assert read_tables(new.database) == expected_contents(logs)
 
 
-def test_topics_deleted_meanwhile_are_an_error(
+def test_topics_deleted_during_projection_are_an_error(
     connection: Connection, prefix: str, settings: Settings, sqlite_database: DatabaseAddress, tmp_path: Path
 ) -> None:
     harness = TopicHarness(connection, prefix, tmp_path, "order", 4)

@@ -157,7 +157,7 @@ def test_full_folder_is_refused(replay: Replay, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "existing.json"]
 
 
-def test_folder_filled_meanwhile_is_kept(spark: "SparkContext", tmp_path: Path) -> None:
+def test_folder_filled_by_another_replay_stays(spark: "SparkContext", tmp_path: Path) -> None:
     """Another replay has written into the folder at the same time."""
     out = tmp_path / "out"
     with (

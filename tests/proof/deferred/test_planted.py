@@ -1,4 +1,4 @@
-"""Each change of the records about a deferred command is found, with any cause and any effect."""
+"""Each change of a record about a deferred command is found, whatever the record is."""
 
 from collections.abc import Callable
 from dataclasses import replace as replace_dataclass

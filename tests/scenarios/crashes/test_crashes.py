@@ -1,4 +1,4 @@
-"""Every arrow of the protocol is a crash point, and every crash is harmless."""
+"""An owner may crash between any two steps of the protocol, and every crash is harmless."""
 
 import signal
 from functools import partial
@@ -45,7 +45,7 @@ ALWAYS_RUN = (
 @pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize("failpoint", sample_cases(FAILPOINTS, *ALWAYS_RUN))
 def test_an_owner_killed_anywhere_harms_nothing(single_bank: TopicHarness, failpoint: str) -> None:
-    """The owner gets SIGKILL at an arrow of the protocol: the next owner decides each command once."""
+    """The owner gets SIGKILL between two steps of the protocol: the next owner decides each command once."""
     commands = list(mixed_commands(800))
     single_bank.send(*commands[:200])
     run_plan(single_bank.plan())

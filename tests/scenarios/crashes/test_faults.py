@@ -1,4 +1,4 @@
-"""The worker, the executor or the driver is killed at every arrow of the protocol; then the run is started again.
+"""The worker, the executor or the driver is killed between any two steps of the protocol; then a run is started again.
 
 In local mode the executor is Spark's JVM. The remaining processes of a killed run must end by themselves.
 """

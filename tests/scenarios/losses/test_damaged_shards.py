@@ -84,7 +84,7 @@ def test_flipped_pages_change_no_decision(bank: TopicHarness, first: int) -> Non
     bank.check()
 
 
-def test_exchanged_shards_are_rebuilt(bank: TopicHarness) -> None:
+def test_swapped_shards_are_rebuilt(bank: TopicHarness) -> None:
     commands = list(mixed_commands(900))
     bank.send(*commands[:600])
     run_plan(bank.plan())

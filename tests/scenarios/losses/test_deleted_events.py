@@ -1,4 +1,4 @@
-"""Events were deleted: each reader of events from the beginning stops, and no reader takes them for missing."""
+"""Events were deleted: each reader of events from the beginning stops, and none answers as if they never existed."""
 
 from collections.abc import Callable
 

@@ -32,7 +32,7 @@ def expire(counters: TopicHarness) -> Expire:
 
 @pytest.mark.covers("nothing-skipped")
 @pytest.mark.parametrize("machine", ["state", "another"])
-def test_idle_partition_without_outcomes_goes_on(
+def test_idle_partition_without_outcomes_continues(
     counters: TopicHarness, expire: Expire, machine: str
 ) -> None:
     """Records that were decided long ago may be deleted by retention: the owner continues."""

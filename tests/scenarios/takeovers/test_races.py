@@ -147,7 +147,7 @@ def test_shard_taken_over_meanwhile_is_not_warmed(counters: TopicHarness) -> Non
 
 
 @pytest.mark.covers("one-outcome")
-def test_target_activated_meanwhile_is_not_warmed(counters: TopicHarness) -> None:
+def test_activated_target_is_not_folded(counters: TopicHarness) -> None:
     """A shard is not warmed after its activation: with own decisions it would never import the old data."""
     run_plan(counters.plan())
     repartition_topics(counters, 2)

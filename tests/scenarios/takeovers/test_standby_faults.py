@@ -1,4 +1,4 @@
-"""A run dies at every arrow of the protocol, and a standby decides the remaining commands, on a real broker."""
+"""A run dies between any two steps of the protocol, and a standby decides the remaining commands, on a real broker."""
 
 import pytest
 

@@ -36,7 +36,7 @@ class ProjectingContract:
 
     @pytest.mark.covers("projected-once")
     @pytest.mark.parametrize("batch", [1, 7, 1000])
-    def test_rows_are_the_sequential_models(self, database: DatabaseAddress, batch: int) -> None:
+    def test_rows_equal_the_sequential_model(self, database: DatabaseAddress, batch: int) -> None:
         """Four partitions, projected concurrently, give the rows of a sequential model."""
         logs = {event_partition(partition): random_log(partition, self.count) for partition in range(4)}
         loaded, plan = recent_orders(), make_plan(logs, database)
@@ -100,7 +100,7 @@ class ProjectingContract:
 
     @pytest.mark.covers("projected-once")
     @pytest.mark.parametrize("to", [0, 30])
-    def test_moved_positions_are_gone_on_from(self, database: DatabaseAddress, to: int) -> None:
+    def test_projector_continues_at_moved_positions(self, database: DatabaseAddress, to: int) -> None:
         """After a restore of rows and positions, an active projector continues at the restored positions."""
         log = random_log(0, 60)
         logs, loaded = {event_partition(0): log}, recent_orders()
@@ -128,7 +128,7 @@ class ProjectingContract:
         assert next_offsets(database) == {0: log[-1].offset + 1}
 
     @pytest.mark.covers("projected-once")
-    def test_lost_answers_repeat_nothing(self, database: DatabaseAddress) -> None:
+    def test_lost_responses_repeat_nothing(self, database: DatabaseAddress) -> None:
         """A commit that succeeded but returned an error is not repeated."""
         logs, loaded = {event_partition(0): random_log(0, 30)}, recent_orders()
         plan = make_plan(logs, database)

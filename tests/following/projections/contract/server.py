@@ -64,7 +64,7 @@ class ServerContract:
         assert "still trying" in notes[0]
         assert query_rows(database, "SELECT owner FROM cqrs_positions") == [("me",)]
 
-    def test_tables_gone_meanwhile_stop(self, database: DatabaseAddress) -> None:
+    def test_second_rebuild_stops_the_first(self, database: DatabaseAddress) -> None:
         """A second rebuild swapped the tables, or cleared the new tables, while the first rebuild filled them."""
         logs = {event_partition(0): random_log(0, 60)}
         loaded, live = second_revision(), fill_live_tables(database, logs)

@@ -108,7 +108,7 @@ class SwapContract:
         assert order_counts_by_buyer(database) == expected_tables(logs)[1]
 
     @pytest.mark.covers("projected-once")
-    def test_live_tables_stand_still_meanwhile(self, database: DatabaseAddress) -> None:
+    def test_live_tables_stay_unchanged_during_swap(self, database: DatabaseAddress) -> None:
         """An active live projector waits for the table swap, and then finds that it was taken over."""
         logs = {event_partition(0): random_log(0, 60)}
         half = {event_partition(0): logs[event_partition(0)][:30]}
@@ -157,7 +157,7 @@ class SwapContract:
         )
 
     @pytest.mark.covers("projected-once")
-    def test_finished_exchange_is_found(self, database: DatabaseAddress) -> None:
+    def test_finished_swap_is_recognised(self, database: DatabaseAddress) -> None:
         """A run whose last reply was lost may repeat its table swap. Another run may not."""
         logs = {event_partition(0): random_log(0, 30)}
         live = fill_live_tables(database, logs)
@@ -168,7 +168,7 @@ class SwapContract:
         with pytest.raises(TakenOverError, match="run new took over"):
             swap_to_second_revision(live, replace(new, owner="another"), logs)
 
-    def test_tables_refer_to_each_other_still(self, database: DatabaseAddress) -> None:
+    def test_foreign_keys_refer_to_new_tables(self, database: DatabaseAddress) -> None:
         """Foreign keys, with and without a name, refer to the new tables."""
         logs, loaded = {event_partition(0): random_log(0, 30)}, referencing_tables()
         live = fill_live_tables(database, logs)

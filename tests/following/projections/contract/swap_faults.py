@@ -55,7 +55,7 @@ swap_tables(live, new, catch_up)
 class SwapFaultsContract:
     """A subclass has a fixture `database`: an empty database."""
 
-    def test_another_builder_stops_the_exchange(self, database: DatabaseAddress) -> None:
+    def test_another_builder_stops_the_swap(self, database: DatabaseAddress) -> None:
         logs = {event_partition(0): random_log(0, 30)}
         loaded, live = second_revision(), fill_live_tables(database, logs)
         new = create_shadow_tables(live, loaded, "new")
@@ -76,7 +76,7 @@ class SwapFaultsContract:
         assert isinstance(result.error, TakenOverError)
         assert read_tables(database) == expected_tables(logs)
 
-    def test_failing_exchange_changes_nothing(self, database: DatabaseAddress) -> None:
+    def test_failing_swap_changes_nothing(self, database: DatabaseAddress) -> None:
         """On PostgreSQL, a view prevents dropping a live table. In any case all tables stay unchanged."""
         logs = {event_partition(0): random_log(0, 30)}
         loaded, live = second_revision(), fill_live_tables(database, logs)
@@ -110,7 +110,7 @@ class SwapFaultsContract:
         assert order_counts_by_buyer(database) == expected_tables(logs)[1]
 
     @pytest.mark.covers("projected-once")
-    def test_killed_exchange_changes_nothing(self, database: DatabaseAddress) -> None:
+    def test_killed_swap_changes_nothing(self, database: DatabaseAddress) -> None:
         logs = {event_partition(partition): random_log(partition, 60) for partition in range(2)}
         loaded, live = second_revision(), fill_live_tables(database, logs)
         new = create_shadow_tables(live, loaded, "new")
