@@ -143,7 +143,7 @@ def _disconnecting_clients(clients: int) -> Attack:
 
 
 @contextmanager
-def _too_large(port: int, statuses: Statuses) -> Iterator[None]:
+def _send_large_commands(port: int, statuses: Statuses) -> Iterator[None]:
     """Send commands that the topic rejects, one after the other."""
     owner = base64.b64encode(os.urandom(750_000)).decode()  # the topic limits compressed bytes
     body = json.dumps({"owner": owner}).encode()
@@ -172,11 +172,11 @@ _STREAM = _get("/bank_account?from=beginning", "Accept: text/event-stream\r\n")
 _ENDLESS = b"POST /bank_account/a/Open HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99\r\n\r\n{"
 
 ATTACKS: dict[str, Attack] = {
-    "3,000 connections without a word": _silent_clients(3_000, b""),
+    "3,000 connections without a request": _silent_clients(3_000, b""),
     "3,000 beginnings of a request": _silent_clients(3_000, b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"),
     "2,200 bodies that do not end": _silent_clients(2_200, _ENDLESS),
-    "200 commands that the topic refuses, 1 MB each": _too_large,
-    "300 histories whose clients go": _disconnecting_clients(300),
+    "200 commands that the topic refuses, 1 MB each": _send_large_commands,
+    "300 histories whose clients disconnect": _disconnecting_clients(300),
     "50 histories whose clients read nothing": _silent_clients(50, _get(HISTORY)),
     "1,100 streams whose clients read nothing": _silent_clients(1_100, _STREAM),
 }

@@ -45,13 +45,13 @@ def deferred_commands(*sizes: int) -> list[Deferral]:
 def test_portions_have_limits(sizes: tuple[int, ...], portion_sizes: list[int]) -> None:
     """A portion has at most three commands or ten bytes, but may have one larger command."""
     entries = deferred_commands(*sizes)
-    portions_found = list(portions(entries, 3, 10))
-    assert [len(portion) for portion in portions_found] == portion_sizes
-    assert [entry for portion in portions_found for entry in portion] == entries
+    written_portions = list(portions(entries, 3, 10))
+    assert [len(portion) for portion in written_portions] == portion_sizes
+    assert [entry for portion in written_portions for entry in portion] == entries
 
 
 def test_no_log_is_read_twice() -> None:
-    """The shard was prepared during the old run. Each request after the split would be time in which commands wait."""
+    """The shard was prepared during the old run. After the split commands wait, so no further request may be made."""
     store = MemoryStore(1000)
     store.take_ownership("me", "")
     cache = StateCache(COUNTER, store, "me")

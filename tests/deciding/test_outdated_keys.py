@@ -1,4 +1,4 @@
-"""Keys under an old KEK are found for re-wrapping: the active keys, as this owner knows them."""
+"""An idle owner finds the active data keys under an old KEK, which it must re-wrap."""
 
 import pytest
 
@@ -67,9 +67,9 @@ def test_rewrapped_keys_need_only_new_kek(logs: LogsInMemory) -> None:
     logs.compact()
     owner_without_old_kek = OwnerStates(logs, keyring=OLD_KEYRING).recover()
     for name, key in old_keys.items():
-        key_now = owner_without_old_kek.keys.key_of(name)
+        new_key = owner_without_old_kek.keys.key_of(name)
         assert (
-            key_now is not None and key is not None and (key_now.kid, key_now.secret) == (key.kid, key.secret)
+            new_key is not None and key is not None and (new_key.kid, new_key.secret) == (key.kid, key.secret)
         )
 
 
@@ -81,9 +81,9 @@ def test_keyring_with_one_kek_reads_nothing(logs: LogsInMemory) -> None:
 
 def test_keys_of_other_owners_are_skipped(logs: LogsInMemory) -> None:
     """After a repartitioning, several owners share a partition of the keys topic."""
-    home = KeyHome("murmur2", 2, 1)
+    key_home = KeyHome("murmur2", 2, 1)
     keys = OwnerKeys(CUSTOMER, logs.keys, 0, NEW_KEYRING, MemoryKeys(("k", "e")))
-    keys.read_keys(0, home)
+    keys.read_keys(0, key_home)
     names = {name for portion in outdated_portions(keys, 1) for name in portion}
-    assert names == {name for name in NAMES if home.matches(name.encode())}
+    assert names == {name for name in NAMES if key_home.matches(name.encode())}
     assert 0 < len(names) < len(NAMES)

@@ -41,7 +41,7 @@ def test_a_completed_repartitioning_needs_no_request(harness: TopicHarness) -> N
         )
         assert (
             plan.read_assigned_keys(partition, (0, 1)) != read_keys
-        )  # with another end offset the history is read; this range has only the request
+        )  # the end offset differs, so the history is read, here up to the request
 
 
 @pytest.mark.covers("growing")

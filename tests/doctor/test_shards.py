@@ -1,4 +1,4 @@
-"""Changed code with an unchanged revision is found by comparing it with the shards that it would use."""
+"""The doctor compares the code with the shards: an `evolve` that changed under the same revision is a warning."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -63,6 +63,6 @@ def test_run_reports_only_changed_evolve(counters: TopicHarness, tmp_path: Path)
         if change is not None:
             change(tmp_path)
             plan = replace(plan, package=change.__name__, root=tmp_path)
-        notes.append([note for ending in run_plan_task(plan) for note in ending.notes])
+        notes.append([note for result in run_plan_task(plan) for note in result.notes])
     assert notes[:2] == [[], []]
     assert "evolve of counter changed but not its revision" in notes[2][0]

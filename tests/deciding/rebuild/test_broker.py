@@ -26,7 +26,7 @@ pytestmark = pytest.mark.kafka
 
 
 def rebuild_and_read(
-    harness: TopicHarness, watch: Callable[[RebuildProgress], None] = lambda now: None
+    harness: TopicHarness, watch: Callable[[RebuildProgress], None] = lambda progress: None
 ) -> list[RebuiltShard]:
     rebuilt = rebuild_shards(harness.plan(once=False), watch, lambda text: None)
     return [shard for _, shard in sorted(rebuilt.items())]
@@ -110,7 +110,7 @@ def test_interruption_leaves_old_shards(bank: TopicHarness) -> None:
     run_plan(bank.plan())
     old_inodes = inodes(bank)
 
-    def interrupt(now: RebuildProgress) -> None:
+    def interrupt(progress: RebuildProgress) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -121,7 +121,7 @@ def test_interruption_leaves_old_shards(bank: TopicHarness) -> None:
 def test_builders_leave_interrupts_to_parent(counters: TopicHarness) -> None:
     """Ctrl-C goes to all processes of a terminal: a builder must not print a traceback, even during its imports."""
 
-    def interrupt(now: RebuildProgress) -> None:
+    def interrupt(progress: RebuildProgress) -> None:
         for child in multiprocessing.active_children():
             assert child.pid is not None
             os.kill(child.pid, signal.SIGINT)
@@ -145,7 +145,7 @@ def test_killed_builder_is_named(counters: TopicHarness) -> None:
 
 
 def test_built_shard_has_the_committed_records(counters: TopicHarness, tmp_path: Path) -> None:
-    """A shard built in a process has the committed records, its identity, and no owner."""
+    """A built shard has the committed records, the identity of its partition, and no owner."""
     counters.send(*increment_commands(10))
     run_plan(counters.plan())
     plan, measures = counters.plan(), Measures()

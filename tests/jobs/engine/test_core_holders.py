@@ -1,4 +1,4 @@
-"""The applications that hold a standalone master's cores, from the JSON of its web UI, here of a fake server."""
+"""The applications that use the cores of a standalone master, as its web UI (here a fake) lists them."""
 
 import json
 import threading

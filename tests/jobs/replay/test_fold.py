@@ -121,7 +121,7 @@ def test_contradiction_has_its_offset(values: list[bytes | None], reason: str) -
 
 
 def test_another_aggregates_key_is_refused() -> None:
-    """Only parts of a partition check keys. Two parts share no aggregate, and together they have all aggregates."""
+    """A part of a partition has the aggregates in a range of key hashes. Only a part checks the keys of its events."""
     parts = [part_of(number, 2) for number in range(2)]
     (other_part,) = (part for part in parts if in_part([b"a"], part) == [False])
     with pytest.raises(ReplayFoldError, match="offset 0: the event of 'a' has the key of another aggregate"):

@@ -54,7 +54,7 @@ def test_old_offset_gets_no_last_claim(counters: TopicHarness) -> None:
 
 @pytest.mark.kafka
 def test_only_its_open_claims_are_retired(counters: TopicHarness) -> None:
-    """A fence costs three clients, so only partitions with an open claim are fenced."""
+    """Each fence opens three clients, so only partitions with an open claim are fenced."""
     counters.send(*increment_commands(2))
     plan = counters.plan()
     run_plan(plan)
@@ -81,29 +81,29 @@ def test_fenced_retirements_are_repeated(counters: TopicHarness) -> None:
     plan = counters.plan()
     run_plan(plan)
     (partition,) = plan.partitions()
-    sessions, attempts = list[int](), list[Claim]()
+    session_numbers, replaced_claims = list[int](), list[Claim]()
 
     def open_session() -> OwnerSession:
-        sessions.append(len(sessions))
+        session_numbers.append(len(session_numbers))
         return OwnerSession(plan, partition, plan.claim(partition, 0), 1, Measures())
 
     def change(_: int, claim: Claim) -> Claim | None:
-        if len(sessions) == 1 and attempts:
+        if len(session_numbers) == 1 and replaced_claims:
             run_plan(replace(plan, submission=1))  # between the fence and the claim
-        attempts.append(claim)
+        replaced_claims.append(claim)
         return terminal_claim(claim, plan.run)
 
     fence_and_replace_claim(open_session, change)
     _, last_claim = counters.position_and_claim()
     assert last_claim is not None and last_claim.attempt == TERMINAL
-    assert len(sessions) == 2
+    assert len(session_numbers) == 2
 
 
 class FakeJob:
     """A fake Spark job that ends after three requests to it about its checkpoints."""
 
     def __init__(self, ends_in_time: bool) -> None:
-        self.polls, self.ends_in_time, self.cancelled = 0, ends_in_time, 0
+        self.polls, self.ends_in_time, self.cancel_count = 0, ends_in_time, 0
         self.reports = SimpleNamespace(address=None, new_messages=lambda: ["no checkpoint"])
 
     def sends_heartbeats(self) -> bool:
@@ -115,7 +115,7 @@ class FakeJob:
     def join(self, _: float) -> None: ...
 
     def cancel(self) -> None:
-        self.cancelled += 1
+        self.cancel_count += 1
 
     def is_checkpointing(self) -> bool:
         self.polls += 1
@@ -133,16 +133,16 @@ def test_stop_leaves_time_for_checkpoints(counters: TopicHarness, ends_in_time: 
     plan = replace(counters.plan(), timing=timing)
     work = RunWork(cast(Any, FakeSparkContext()), plan, None, job, lambda _: None, notes.append)
     work.abort_tasks([job])
-    assert (job.cancelled, notes) == (0 if ends_in_time else 1, ["no checkpoint"])
+    assert (job.cancel_count, notes) == (0 if ends_in_time else 1, ["no checkpoint"])
 
 
 class FenceCounter(RunWork):
-    """Counts the fences."""
+    """The work of a run that counts its fences instead of fencing."""
 
-    fenced = 0
+    fence_count = 0
 
     def stop_tasks(self, jobs: Sequence[LongJob[OwnerExit[Any]]]) -> None:
-        self.fenced += 1
+        self.fence_count += 1
 
 
 @pytest.mark.kafka
@@ -157,7 +157,7 @@ def test_stop_fences_where_a_broker_answers(counters: TopicHarness, is_reachable
     plan = plan if is_reachable else replace(plan, connection=Connection("127.0.0.1:1"))
     work = FenceCounter(cast(Any, FakeSparkContext()), plan, None, job, lambda _: None, notes.append)
     assert work.abort_tasks([job]) is is_reachable
-    assert (job.cancelled, work.fenced) == (1, 2 * is_reachable)
+    assert (job.cancel_count, work.fence_count) == (1, 2 * is_reachable)
     assert notes[0].startswith(
         "no checkpoint" if is_reachable else "no answer from Kafka: cancelling all tasks"
     )

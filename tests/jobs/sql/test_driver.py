@@ -104,8 +104,8 @@ def test_command_answers_several_queries(project: Project) -> None:
         for partition in (0, 1)
         for record in bank.records("events", partition)
     )
-    summary = project.cqrs("sql", "--at", "1d", "-o", "json", "--master", "local[2]", "--", queries)
-    assert [json.loads(line) for line in summary.splitlines()] == [
+    output = project.cqrs("sql", "--at", "1d", "-o", "json", "--master", "local[2]", "--", queries)
+    assert [json.loads(line) for line in output.splitlines()] == [
         {"deposits": deposits},
         {"status": "accepted"},
         {"then": 0},
