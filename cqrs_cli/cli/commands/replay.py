@@ -46,10 +46,10 @@ def replay(
 ) -> None:
     """Fold all events of an aggregate type, on Spark, and print a digest of the states.
 
-    Equal digests mean equal ids, versions and states. With --at, each aggregate has the last version that is not
-    later; a file contains an offset for each partition, or is a certificate.
+    Equal digests mean equal ids, versions and states. With --at TIME, each aggregate has its last version up to
+    this time; a file contains an offset for each partition, or is a certificate.
 
-    --out writes a row for each aggregate: JSON Lines, or Parquet with a column for each field of the state. Personal
+    --out writes a row per aggregate: JSON Lines, or Parquet with a column per field of the state. Personal
     fields have redacted values without --personal. docs/insight.md explains memory and files.
     """
     from cqrs_cli.jobs.replay.driver import parts_per_partition, plan_replay, replay_events

@@ -36,8 +36,8 @@ def show(
 ) -> None:
     """Show the state and the version of an aggregate, folded from its committed events.
 
-    --at a time shows the last version that is not later, or version 0 and the initial state. A file contains an
-    offset for each partition, {"0": 1200, "1": 0}, or is a certificate (cqrs certificate).
+    --at TIME shows the last version up to this time; before the first event, version 0 and the initial state. A file
+    contains an offset for each partition, {"0": 1200, "1": 0}, or is a certificate (cqrs certificate).
 
     Without a keyring, personal fields have redacted values. The command exits with 1 for an id without events.
     """

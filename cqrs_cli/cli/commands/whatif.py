@@ -46,8 +46,8 @@ def whatif(
 ) -> None:
     """Decide past commands again with other code, on Spark, and report the differences.
 
-    The other decider starts with the aggregates as they were at --since, folded by its own code. Each command is
-    decided with the clock of its own time. No topic is written.
+    The other code folds the events before --since, then decides each command as if at the command's own time. No topic
+    is written.
 
     It compares outcomes, events, versions and the final states. docs/insight.md explains each difference, and which
     commands are not decided again.
