@@ -36,12 +36,24 @@ NEVER = "2999-01-01T00:00:00.000Z"
 def main() -> None:
     """Read the options, measure, report."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--commands", type=int, default=200_000, help="that are due at one moment")
-    options.add_argument("--parked", type=int, default=1_000_000, help="that are never due")
     options.add_argument(
-        "--due", type=float, default=300.0, help="seconds until the first are due, all parked by then"
+        "--commands", type=int, default=200_000, help="number of commands that become due together"
     )
-    options.add_argument("--seconds", type=float, default=10.0, help="of idling, and of low load")
+    options.add_argument(
+        "--parked", type=int, default=1_000_000, help="number of commands that never become due"
+    )
+    options.add_argument(
+        "--due",
+        type=float,
+        default=300.0,
+        help="seconds until these commands are due; until then all must be deferred",
+    )
+    options.add_argument(
+        "--seconds",
+        type=float,
+        default=10.0,
+        help="duration of the idle phases, and of the phase with low load",
+    )
     arguments = options.parse_args()
     rows: list[dict[str, object]] = []
     with new_environment() as environment:
@@ -90,7 +102,7 @@ def _run_once(environment: Environment, label: str, count: int, status: str) -> 
 
 
 def _idle(environment: Environment, topics: Topics, seconds: float) -> dict[str, object]:
-    """Return the share of a core, and the memory, of idle owners."""
+    """Return how much of a core, and how much memory, idle owners use."""
     with running_decider(environment, topics, PARTITIONS) as run:
         time.sleep(5)
         pids = workers(run.pid)

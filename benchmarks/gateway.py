@@ -1,4 +1,4 @@
-"""The gateway compared with a client: commands with their outcomes, one at a time, and reads.
+"""Compare the gateway with a client: commands sent one at a time until their outcomes, and reads.
 
 Reads are given per second of the gateway's own processor time: the rate of one core. The slow clients request events
 from the beginning, and never read.
@@ -32,7 +32,9 @@ def main() -> None:
     options.add_argument("--reads", type=int, default=10_000)
     options.add_argument("--slow", type=int, default=500, help="clients that do not read")
     options.add_argument("--runs", type=int, default=5)
-    options.add_argument("--hostile", action="store_true", help="attack it instead: benchmarks/abuse.py")
+    options.add_argument(
+        "--hostile", action="store_true", help="attack the gateway instead: benchmarks/abuse.py"
+    )
     arguments = options.parse_args()
     if arguments.hostile:
         _attack()

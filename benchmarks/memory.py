@@ -30,12 +30,16 @@ from cqrs_cli.state.store import WriteBatch
 def main() -> None:
     """Read the options, measure, report."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--aggregates", type=int, default=5_000_000, help="in the shards of one owner")
-    options.add_argument("--state-bytes", type=int, default=3, help="in each account's owner")
+    options.add_argument(
+        "--aggregates", type=int, default=5_000_000, help="number of aggregates in the shards of one owner"
+    )
+    options.add_argument(
+        "--state-bytes", type=int, default=3, help="length of the owner's name in each account"
+    )
     options.add_argument("--commands", type=int, default=500_000)
     options.add_argument("--partitions", type=int, default=4)
     options.add_argument(
-        "--within", type=int, metavar="MB", help="measure owners that have this much memory, too"
+        "--within", type=int, metavar="MB", help="also measure owners that may use only this much memory"
     )
     arguments = options.parse_args()
     rows: list[dict[str, object]] = []
@@ -114,7 +118,7 @@ def _own_partitions(
 
 
 def _fill(environment: Environment, arguments: argparse.Namespace) -> None:
-    """Write accounts straight to the shards, as a fold of their events would have left them."""
+    """Write accounts directly into the shards, as if an owner had folded their events."""
     settings = load_settings({}, environment.root)
     aggregate = load_aggregate("bank_account", settings.aggregates, settings.root)
     plan = prepare(settings, environment.connection, {"bank_account": aggregate})

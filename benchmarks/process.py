@@ -1,4 +1,4 @@
-"""Process rate: how fast a process manager turns events into commands, one for each; and how soon they are decided."""
+"""Measure how fast a process manager sends a command for each event, and how soon the commands are decided."""
 
 import argparse
 import statistics
@@ -76,7 +76,7 @@ def _rates(arguments: argparse.Namespace) -> list[dict[str, object]]:
 
 
 def _latencies(arguments: argparse.Namespace) -> list[dict[str, object]]:
-    """Measure ms from a command to its outcome (and event), and from there to the reaction's outcome."""
+    """Measure ms from a command to its outcome and event, and from the event to the outcome of the reaction."""
     with new_environment() as environment:
         (environment.root / "processes").mkdir()
         (environment.root / "processes/counting.py").write_text(_PROCESS)

@@ -1,4 +1,4 @@
-"""Start-up of the command line: `--help`, and one `send` to an idle broker, as whole processes."""
+"""Measure the duration of `cqrs --help`, `cqrs send` and `cqrs show`, with an idle broker."""
 
 import argparse
 import subprocess

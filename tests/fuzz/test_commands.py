@@ -1,4 +1,4 @@
-"""Any bytes in a commands topic get exactly one outcome of the contract, and do not affect their neighbours."""
+"""Any record of a commands topic has exactly one outcome, which keeps the contract. Other records are unaffected."""
 
 import json
 from typing import Any

@@ -58,7 +58,7 @@ def histories(draw: Any) -> Written:
 
 
 def read_events(written: Written, partition: int) -> list[tuple[int, int, bytes]]:
-    """Return partition, offset and key of the events that a reader of the partition's keys reads."""
+    """Return partition, offset and key of each event that a reader of the partition's keys reads."""
     bounds = {number: (0, end) for number, end in written.ends.items()}
     return [
         (segment.log.partition, offset, key)
@@ -97,7 +97,7 @@ def test_unknown_splits_do_not_matter(written: Written) -> None:
 
 
 def is_ready(written: Written, partition: int, positions: dict[int, int]) -> bool:
-    """The rule itself: the reader has passed every split through which the partition has got its keys."""
+    """The rule: a partition is ready once the reader has passed every split that gave the partition its keys."""
     key_space = written.key_space
     splits = [split for _, split in key_space.segments(partition)[:-1]]
     return all(split is not None and positions[split.partition] >= split.events for split in splits)
@@ -105,7 +105,7 @@ def is_ready(written: Written, partition: int, positions: dict[int, int]) -> boo
 
 @given(histories(), st.data())
 def test_child_is_ready_after_splits(written: Written, data: st.DataObject) -> None:
-    """A reader that starts ready partitions only, one event at a time, is ready exactly after all earlier splits."""
+    """A reader that reads one event at a time, from ready partitions only, always finds the rule's partitions ready."""
     positions = dict.fromkeys(written.key_space.partitions, 0)
     for _ in range(data.draw(st.integers(0, 30))):
         ready = [number for number in positions if written.key_space.is_ready(number, positions)]
@@ -129,13 +129,15 @@ def test_ready_readers_keep_the_order(written: Written, data: st.DataObject) -> 
         positions[partition] += 1
     assert positions == written.ends
     for key in KEYS:
-        own = [(partition, offset) for event_key, partition, offset in read if event_key == key]
-        assert own == sorted(own) and {partition for partition, _ in own} <= {*key_space.partitions_with(key)}
+        places = [(partition, offset) for event_key, partition, offset in read if event_key == key]
+        assert places == sorted(places) and {partition for partition, _ in places} <= {
+            *key_space.partitions_with(key)
+        }
 
 
 @given(histories(), st.sampled_from(KEYS))
 def test_deferred_commands_count_once(written: Written, key: bytes) -> None:
-    """Of the partitions in which a deferred command may have entries, one holds it."""
+    """Several partitions may have entries of a deferred command. Exactly one of them holds the command."""
     key_space = written.key_space
     if key_space.was_repartitioned:
         assert sum(key_space.holds_deferred(partition, key) for partition in key_space.partitions) == 1

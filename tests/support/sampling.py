@@ -1,4 +1,4 @@
-"""A choice from a large matrix of cases: some cases always run, and `make nightly` runs all."""
+"""Of many cases a few are in every test run. `make nightly` runs all cases."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -69,7 +69,7 @@ def test_unknown_deferred_ids_end_with_1(cqrs_on_broker: Cqrs, verb: str) -> Non
 
 
 def test_dry_runs_know_deferred_commands(cqrs_with_deferred: Cqrs) -> None:
-    """A dry run knows the id of a deferred command, as its owner does, and shows when a new command would be due."""
+    """A dry run recognises the id of a deferred command. It shows the time at which a new command would be due."""
     call = ("send", "bank_account", "a", "Open", "owner=Ada", "--dry-run", "-o", "json")
     repeated = cqrs_with_deferred(*call, "--not-before", "3d", "--id", "open-a")
     assert repeated.status == 0

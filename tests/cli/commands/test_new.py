@@ -49,7 +49,7 @@ def test_compose_file_has_the_services(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ignore_file", [".gitignore", ".dockerignore"])
 def test_secret_files_are_ignored(tmp_path: Path, ignore_file: str) -> None:
-    """Keyrings and databases also stay out of images, since `cqrs keys init` and `cqrs project` write to the folder."""
+    """`cqrs keys init` and `cqrs project` write into the folder, and no image may contain keyrings or databases."""
     scaffold.create(tmp_path)
     secret = {"keys.json", ".keys.json.new", "erasures.ndjson", "projections.db*"}
     assert secret <= set((tmp_path / ignore_file).read_text().split())

@@ -93,7 +93,7 @@ def test_due_entries_are_limited(max_entries: int, max_bytes: int, count: int) -
 
 
 @pytest.mark.parametrize("key", [None, b"", b"3", b"/", b"T/", b"T/x", b"T/-1", "T/٣".encode()])
-def test_key_of_no_entry_is_refused(key: bytes | None) -> None:
+def test_invalid_entry_key_is_refused(key: bytes | None) -> None:
     with pytest.raises(ValueError, match=r"^its key is "):
         read_deferral_key(key)
 

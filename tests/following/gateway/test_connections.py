@@ -61,7 +61,7 @@ def status(port: int, path: str) -> int:
     "sent_bytes", [b"", b"GET / HTTP/1.1\r\nHost: x\r\n", b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nG"]
 )
 def test_connections_without_request_end(sent_bytes: bytes) -> None:
-    """The client may send the beginning of a request, also after a complete request."""
+    """The gateway disconnects a client that sends no request, half of one, or half of a second one."""
     with empty_gateway(head_timeout=0.1) as (_, port), closing(connect(port, sent_bytes)) as idle:
         while idle.recv(4096):
             pass

@@ -46,7 +46,7 @@ def agrees_with_log(log: GrowingCounters, follower: AggregateFollower) -> bool:
 
 
 def test_follower_continues_over_repartitionings(log: GrowingCounters, tmp_path: Path) -> None:
-    """The counts are 2, 4 and 8, at any stage of the splits. A new gateway starts during the second repartitioning."""
+    """The gateway follows from 2 to 4 and to 8 partitions. It is restarted during the second repartitioning."""
     log.increment(*COUNTER_IDS)
     with running_follower(log, tmp_path) as follower:
         eventually(lambda: agrees_with_log(log, follower))

@@ -48,13 +48,11 @@ def test_status_follows_the_position(harness: ProcessHarness) -> None:
     assert (row["owner"]["run"], row["owner"]["stopped"], row["stopped_at"]) == (plan.run, True, None)
 
 
-def test_event_that_stopped_is_status_output(
-    harness: ProcessHarness, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_status_names_the_stopping_event(harness: ProcessHarness, capsys: pytest.CaptureFixture[str]) -> None:
     harness.run_once()
     harness.place_orders(0, 1)
     plan = harness.plan()
-    plan = replace(plan, commands={})  # the topic of its commands came later
+    plan = replace(plan, commands={})  # as if the commands topic was created after the plan
     (error,) = [result.error for result in run_in_this_process(plan) if result.error is not None]
     offset = source_statuses(harness)["order"].stopped_at
     assert offset is not None and f"--skip checkout:order:0@{offset}" in error.hint

@@ -22,14 +22,14 @@ def steps(scenario: Scenario, rules: Rules, world: World) -> Steps:
 def _operator_steps(scenario: Scenario, world: World) -> Steps:
     """Write the request into the lineage topic, and add the partitions."""
     if world.remaining_faults.repartitionings:
-        after = scenario.counts[scenario.counts.index(world.partition_count) + 1]
-        lineage = world.lineage.with_record(Grow(world.partition_count, after))
+        next_count = scenario.counts[scenario.counts.index(world.partition_count) + 1]
+        lineage = world.lineage.with_record(Grow(world.partition_count, next_count))
         remaining_faults = world.remaining_faults._replace(
             repartitionings=world.remaining_faults.repartitionings - 1
         )
         yield (
-            f"topics: {after}",
-            world._replace(lineage=lineage, partition_count=after, remaining_faults=remaining_faults),
+            f"topics: {next_count}",
+            world._replace(lineage=lineage, partition_count=next_count, remaining_faults=remaining_faults),
         )
 
 
@@ -47,8 +47,8 @@ def _client_steps(world: World) -> Steps:
         clients[client_number] = client._replace(unsent=client.unsent[1:], sent_count=client.sent_count + 1)
         number = command.key % client.known_count
         commands = (*world.partitions[number].commands, command)
-        after = world._replace(clients=tuple(clients)).changed(number, commands=commands)
-        yield f"client {client_number} sends {command.id} to {number}@{len(commands) - 1}", after
+        next_world = world._replace(clients=tuple(clients)).changed(number, commands=commands)
+        yield f"client {client_number} sends {command.id} to {number}@{len(commands) - 1}", next_world
 
 
 def _broker_steps(world: World, number: int, partition: Partition) -> Steps:
@@ -66,16 +66,16 @@ def _broker_steps(world: World, number: int, partition: Partition) -> Steps:
             record if offset in kept_offsets else None for offset, record in enumerate(partition.deferred)
         )
         if deferred != partition.deferred:
-            after = world._replace(
+            next_world = world._replace(
                 remaining_faults=remaining_faults._replace(compactions=remaining_faults.compactions - 1)
             )
-            yield f"fault: compaction of {number}", after.changed(number, deferred=deferred)
+            yield f"fault: compaction of {number}", next_world.changed(number, deferred=deferred)
     if remaining_faults.deletions and any(record.visible for record in partition.outcomes):
         outcomes = tuple(record._replace(visible=False) for record in partition.outcomes)
-        after = world._replace(
+        next_world = world._replace(
             remaining_faults=remaining_faults._replace(deletions=remaining_faults.deletions - 1)
         )
-        yield f"fault: outcomes of {number} are deleted", after.changed(number, outcomes=outcomes)
+        yield f"fault: outcomes of {number} are deleted", next_world.changed(number, outcomes=outcomes)
 
 
 def _start_steps(scenario: Scenario, world: World, number: int, partition: Partition) -> Steps:
@@ -95,5 +95,5 @@ def _start_steps(scenario: Scenario, world: World, number: int, partition: Parti
         fenced = end_transaction(
             world._replace(remaining_faults=remaining_faults), (number, partition.epoch), commits=False
         )
-        after = fenced.changed(number, epoch=owner.epoch, owners=(owner,))
-        yield f"run: {number}.{owner.epoch} fences" + (", its broker lags" if lag else ""), after
+        next_world = fenced.changed(number, epoch=owner.epoch, owners=(owner,))
+        yield f"run: {number}.{owner.epoch} fences" + (", its broker lags" if lag else ""), next_world

@@ -1,4 +1,4 @@
-"""A transactional id has 32,767 epochs. Then the broker assigns another producer id, and fences must still work."""
+"""After 32,767 epochs of a transactional id the broker assigns another producer id. Fences must still work."""
 
 import signal
 
@@ -23,15 +23,13 @@ pytestmark = [pytest.mark.kafka, pytest.mark.nightly]
 def use_up_epochs(broker: RawClient, id: str) -> tuple[Producer, Producer]:
     """Fence until the producer id changes. Return the last producer of the old id and the first of the new id."""
     last_producer = broker.init_producer(id)
-    while (following := broker.init_producer(id)).id == last_producer.id:
-        last_producer = following
-    return last_producer, following
+    while (next_producer := broker.init_producer(id)).id == last_producer.id:
+        last_producer = next_producer
+    return last_producer, next_producer
 
 
 @pytest.mark.covers("one-owner")
-def test_fences_survive_an_epoch_rollover(
-    counters: TopicHarness,
-) -> None:
+def test_fences_survive_an_epoch_rollover(counters: TopicHarness) -> None:
     owner = OwnerProcess(counters.plan(once=False))
     counters.send(*increment_commands(5))
     eventually(lambda: len(counters.outcomes()) == 5)

@@ -1,4 +1,4 @@
-"""The broker rejects a record, or no broker would accept it: this record fails, and its neighbours are decided."""
+"""A record that the broker refuses, or that is too large to decide, fails alone. The other records are decided."""
 
 import os
 
@@ -36,11 +36,11 @@ def test_refused_record_ends_the_run(bank: TopicHarness) -> None:
     assert error and error.exit_code == 1
     assert "offset 20 cannot be decided" in error.message
     assert error.hint.endswith("cqrs run --fail bank_account:0@20")
-    assert [o.data.offset for o in bank.outcomes()] == list(range(20))
+    assert [outcome.data.offset for outcome in bank.outcomes()] == list(range(20))
     assert bank.position_and_claim()[0] == 20
     set_record_limit(bank, "events", 1_048_588)
     run_plan(bank.plan(fail=["bank_account:0@20"]))
-    verdicts = [(o.data.status, o.data.reason) for o in bank.outcomes()]
+    verdicts = [(outcome.data.status, outcome.data.reason) for outcome in bank.outcomes()]
     assert verdicts.pop(20) == ("failed", "TOO_LARGE")
     assert {status for status, _ in verdicts} == {"accepted"}
 

@@ -1,4 +1,4 @@
-"""The object store's server process: moto implements S3 and checks signatures, and a folder contains the objects.
+"""The server process of the object store. moto implements S3 and checks signatures; a folder contains the objects.
 
 A bucket is a subfolder, and an object is a file. So a kill loses no confirmed write, and a test can create buckets, and
 change, age and remove objects, as files. A pipe is an object whose requests wait until the pipe is gone.
@@ -29,7 +29,7 @@ _READING = {"s3:ListBucket", "s3:HeadBucket", "s3:GetObject"}
 
 
 class FolderOfBuckets:
-    """A WSGI application: moto's, with the folder's objects before and after each request."""
+    """moto's WSGI application. Before each request it reads the folder's objects, and it writes changes back."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -70,7 +70,7 @@ class FolderOfBuckets:
                 self._known[file] = (status.st_ino, status.st_mtime_ns)
 
     def _write(self, file: Path, key: FakeKey | None) -> None:
-        """Write an object to the folder as a request left it, or delete it."""
+        """Write an object that a request has changed into the folder, or delete its file."""
         if key is None:
             file.unlink(missing_ok=True)
         elif not key.name.endswith("/"):
