@@ -43,8 +43,12 @@ class Reason(Enum):
         "the aggregate has another version, `version`: read its state before you send a new command",
         True,
     )
-    NOT_FOUND = "rejected", 10, "`exists` was expected; or the command to cancel or release is not deferred"
-    ALREADY_EXISTS = "rejected", 10, "`none` was expected"
+    NOT_FOUND = (
+        "rejected",
+        10,
+        "the command expected `exists`; or the command to cancel or release is not deferred",
+    )
+    ALREADY_EXISTS = "rejected", 10, "the command expected `none`"
     BUSINESS_RULE = "rejected", 11, "`decide` rejected the command: see `code` and `message`"
     EXPIRED = "rejected", 9, "the owner reached the command after its `expirytime`"
     CANCELLED = "rejected", 5, "a `cqrs.Cancel` cancelled the deferred command"
@@ -53,7 +57,7 @@ class Reason(Enum):
     NOT_YET = (
         "deferred",
         9,
-        "its `notbefore` is in the future; or the command was resubmitted too early (check 5)",
+        "the command's `notbefore` is in the future, or the command was resubmitted too early (check 5)",
     )
     LATER = "deferred", 11, "`decide` has deferred the command"
     MOVED = "deferred", 4, "a repartitioning moved the key to partition `movedto`, which decides the command"
@@ -71,7 +75,7 @@ class Reason(Enum):
         True,
     )
     INVALID_PAYLOAD = "failed", 7, "a field is missing, unknown or of another type"
-    INVALID_EXPECTED_VERSION = "failed", 8, "`expectedversion` has another form than the forms above"
+    INVALID_EXPECTED_VERSION = "failed", 8, "`expectedversion` has none of the forms above"
     HANDLER_ERROR = (
         "failed",
         7,
