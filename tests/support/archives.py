@@ -1,4 +1,4 @@
-"""Class data archives that a JVM must ignore, and the archives that it has mapped."""
+"""Write invalid class data archives, and list the archives that a JVM has mapped."""
 
 from pathlib import Path
 

@@ -159,7 +159,7 @@ decider = cqrs.Decider(decide, evolve, initial=Order())
 
 @pytest.mark.program
 def test_process_of_rich_events_is_added(project: Path) -> None:
-    """The test's values have all types that have a simple value, and the test passes."""
+    """The generated test has a value for each field that needs one, and passes."""
     (project / "aggregates/rich.py").write_text(RICH_AGGREGATE)
     assert main(["add", "answer", "--process", "rich", "-q"]) == 0
     test = (project / "tests/test_answer.py").read_text()

@@ -148,7 +148,7 @@ def test_erasing_without_waiting(erase_project: Cqrs, customers: Customers, tmp_
 
 
 def test_erasure_without_outcome_is_recorded(erase_project: Cqrs, tmp_path: Path) -> None:
-    """The command may still be decided."""
+    """An owner may still decide the command after the call has given up."""
     assert erase_project("erase", "customer", "c-1", "--timeout", "10ms").status == 8
     assert [line["id"] for line in ledger_lines(tmp_path / "erasures.ndjson")] == ["c-1"]
 
@@ -205,7 +205,7 @@ def test_wrong_calls_send_nothing(
 
 
 def test_new_keys_topic_is_reported(erase_project: Cqrs, customers: Customers) -> None:
-    """The topics have events, whose keys may have been in a topic that was lost."""
+    """`init` reports it, because a lost keys topic may have had the keys of the existing events."""
     plan, topics = TopicPlan(personal=True), customers.topics
     for kind in KINDS:
         configure_topic(customers.connection, topics.name(kind), plan.configs(kind, MAX_MESSAGE_BYTES, 1))

@@ -1,4 +1,4 @@
-"""`cqrs run --reload`, with a program in place of the run that only logs its start and its stop."""
+"""`cqrs run --reload`. A program replaces the run, and only logs its start and its stop."""
 
 import os
 import re

@@ -164,7 +164,7 @@ def test_cells_are_text(value: Any, text: str) -> None:
     assert cell_text(value) == text
 
 
-def test_csv_quotes_what_it_must() -> None:
+def test_csv_quotes_only_special_cells() -> None:
     assert list(csv_lines(["a", "b"], [(1, 'say "no", twice'), (None, "x\ny")])) == [
         b"a,b",
         b'1,"say ""no"", twice"',
@@ -173,8 +173,10 @@ def test_csv_quotes_what_it_must() -> None:
 
 
 @pytest.mark.spark
-def test_results_are_exact(spark: "SparkContext", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """CSV has quotes, blanks, line ends, lists, microseconds and the last times, on stdout and in files."""
+def test_csv_and_json_preserve_values(
+    spark: "SparkContext", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CSV on stdout and in files preserves quotes, blanks, line ends, lists, microseconds, and the year 9999."""
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     session = dataframes(spark)
