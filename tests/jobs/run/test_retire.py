@@ -104,7 +104,9 @@ class FakeJob:
 
     def __init__(self, ends_in_time: bool) -> None:
         self.polls, self.ends_in_time, self.cancel_count = 0, ends_in_time, 0
-        self.reports = SimpleNamespace(address=None, new_messages=lambda: ["no checkpoint"])
+        self.reports = SimpleNamespace(
+            address=None, new_messages=lambda: ["no checkpoint"], end_tasks=lambda: None
+        )
 
     def sends_heartbeats(self) -> bool:
         return True
