@@ -26,7 +26,7 @@ DEDUP = ("off", "on")
 #: Its settings for a backlog: the best known settings.
 _BACKLOG_OPTIONS = ("--commit-ms", "1000")
 
-#: Its best settings for low latency: the commit interval in ms, and other settings.
+#: The best settings of Kafka Streams for low latency: the commit interval in ms, and other settings.
 LOW_LATENCY_COMMIT_MS = 5
 _LOW_LATENCY_SETTINGS = (
     "group.protocol=streams",
@@ -77,7 +77,7 @@ def _figures(peer_command: list[str]) -> dict[str, float]:
 def running_peer(
     environment: Environment, folder: Path, topics: Topics, commit_ms: int, dedup: str
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run it with the settings for low latency until the block ends; yield its process."""
+    """Run the program with the settings for low latency until the block ends; yield its process."""
     arguments = [
         *_peer_command(environment, folder, topics, dedup),
         "--until",
