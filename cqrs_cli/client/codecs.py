@@ -37,9 +37,7 @@ def codec_of_members(
     """
     if members is None:
         return connection.payload_codec()
-    keys = (
-        None if connection.keys is None else DecryptorKeys(connection.keys, KafkaKeysLog(connection, topics))
-    )
+    keys = DecryptorKeys(connection.keys, KafkaKeysLog(connection, topics))
     return RecordCodec(connection.payloads, EventDecryptor(topics.events, members, keys, only, max_key_age))
 
 

@@ -28,9 +28,9 @@ from cqrs_cli.keys.partition_keys import KeyUse, PartitionKeys
 
 
 class DecryptorKeys(NamedTuple):
-    """The keys of a reader: the keyring, and the log with the data keys."""
+    """The keys of a reader: the keyring, and the log with the data keys. None: a reader without a keyring."""
 
-    keyring: KeyRingAddress
+    keyring: KeyRingAddress | None
     log: EventsLog
 
 
@@ -38,7 +38,7 @@ class EventDecryptor:
     """Decrypts the events of one aggregate; thread-safe. It reads no keys before the first encrypted member.
 
     An `Erased` takes effect for the whole batch that contains it. `personal`: the personal-data annotations; None for
-    an aggregate without personal fields. `keys`: None for a reader without a keyring. `only`: the only aggregate id to
+    an aggregate without personal fields. `keys`: None for a reader that reads no keys. `only`: the only aggregate id to
     decrypt; None for all. `max_key_age`: seconds after which known keys are read again before use; None for a reader
     that moves forward, and therefore reads the `Erased` of each key that it knows.
     """
@@ -87,12 +87,21 @@ class EventDecryptor:
 
     def current_key(self, partition: int, subject: str) -> DataKey | None:
         """Return the current data key of an aggregate; None if it has no key, or the reader has no keyring."""
-        if self._personal is None or self._keys is None:
+        if self._personal is None or self._keys is None or self._keys.keyring is None:
             return None
         with self._lock:
             known = self._partition_keys(self._keys, partition)
             known.read_to_end()
             return known.current_key(subject)
+
+    def current_key_id(self, partition: int, subject: str) -> str | None:
+        """Return the id of the current data key of an aggregate; None if it has no key. Needs no keyring."""
+        if self._personal is None or self._keys is None:
+            return None
+        with self._lock:
+            known = self._partition_keys(self._keys, partition)
+            known.read_to_end()
+            return known.current_key_id(subject)
 
     def check_no_lost_keys(self) -> None:
         """Raise `ContradictionError` for a key that was needed and is lost: it is gone, and no `Erased` names it.
@@ -124,7 +133,7 @@ class EventDecryptor:
         """Apply the `Erased` of these events and read the keys that they need. Return the known keys; None for a reader
         without a keyring, and before any key is needed.
         """
-        if self._keys is None or (not self._partitions and not uses):
+        if self._keys is None or self._keys.keyring is None or (not self._partitions and not uses):
             return None
         known = self._partition_keys(self._keys, partition)
         self._end_keys(known, events)
@@ -204,6 +213,9 @@ class EventRedactor:
         return self._personal is not None
 
     def current_key(self, partition: int, subject: str) -> None:
+        """Return None, since no key is read."""
+
+    def current_key_id(self, partition: int, subject: str) -> None:
         """Return None, since no key is read."""
 
     def check_no_lost_keys(self) -> None:

@@ -113,6 +113,10 @@ class RecordCodec:
         """Return the current data key of an aggregate; None if it has no key, or the codec decrypts nothing."""
         return None if self._view is None else self._view.current_key(partition, subject)
 
+    def current_key_id(self, partition: int, subject: str) -> str | None:
+        """Return the id of the current data key of an aggregate; None if it has no key. Needs no keyring."""
+        return None if self._view is None else self._view.current_key_id(partition, subject)
+
     def check_no_lost_keys(self) -> None:
         """Raise `ContradictionError` if a data key was needed and is lost. Call it at the end of a read."""
         if self._view is not None:

@@ -130,9 +130,10 @@ class PartitionKeys:
                 self.unresolved_keys[use.kid] = UnresolvedKey(use.subject, events_partition, use.offset)
         return key
 
-    def wrapped(self, subject: str) -> WrappedKey | None:
-        """Return the encrypted data key of an aggregate, as far as the keys were read; None if it has no key."""
-        return self._table_of(subject).current
+    def current_key_id(self, subject: str) -> str | None:
+        """Return the id of the data key of an aggregate, as far as the keys were read; None if it has no key."""
+        wrapped = self._table_of(subject).current
+        return None if wrapped is None else wrapped.kid
 
     def current_key(self, subject: str) -> DataKey | None:
         """Return the data key of an aggregate, as far as the keys were read; None if it has no key."""

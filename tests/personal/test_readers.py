@@ -257,7 +257,8 @@ def test_dry_run_decides_on_plain_values(people: People) -> None:
 
 def test_present_key_needs_no_keyring(people: People) -> None:
     def present_key_id() -> str | None:
-        return current_key_id(people.connection_without_keyring, people.topics, "ann", "murmur2")
+        aggregate, connection = people.harness.aggregate, people.connection_without_keyring
+        return current_key_id(connection, people.topics, aggregate, "ann", "murmur2")
 
     people.register_with_new_key("ann", FIRST_KEY)
     people.register_with_new_key("bob", SECOND_KEY)

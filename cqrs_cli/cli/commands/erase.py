@@ -64,7 +64,7 @@ def erase(
         return _print_dry_run(cli, loaded_aggregate, id)
     erasure_file = ErasureFile(cli.settings.root / ERASURES if erasures is None else erasures)
     if timeout_seconds is None:
-        return _erase(cli, aggregate, id, erasure_file)
+        return _erase(cli, loaded_aggregate, id, erasure_file)
     return _erase_and_wait(cli, loaded_aggregate, id, erasure_file, timeout_seconds)
 
 
@@ -75,11 +75,11 @@ def _print_dry_run(cli: Cli, aggregate: "Aggregate", id: str) -> None:
     cli.print_note("dry run: nothing was erased")
 
 
-def _erase(cli: Cli, aggregate: str, id: str, erasure_file: "ErasureFile") -> None:
+def _erase(cli: Cli, aggregate: "Aggregate", id: str, erasure_file: "ErasureFile") -> None:
     from cqrs_cli.cli.commands.send import send_one_composed
     from cqrs_cli.client.erasures import Erasure, erase_command
 
-    command = erase_command(aggregate, id)
+    command = erase_command(aggregate.name, id)
     erasure_file.append(Erasure.now(command, _present_key(cli, aggregate, id)))
     send_one_composed(cli, command)
 
@@ -93,7 +93,7 @@ def _erase_and_wait(
     from cqrs_cli.client.erasures import Erasure, erase_command
 
     command = erase_command(aggregate.name, id)
-    key = _present_key(cli, aggregate.name, id)
+    key = _present_key(cli, aggregate, id)
     erasure_file.append(Erasure.now(command, key))
     send_one_and_print_outcome(cli, command, timeout_seconds)
     try:
@@ -107,7 +107,7 @@ def _erase_and_wait(
         cli.print_note(plain_text_warning(records.unencrypted), "warning")
 
 
-def _present_key(cli: Cli, aggregate: str, id: str) -> "str | UnsetType":
+def _present_key(cli: Cli, aggregate: "Aggregate", id: str) -> "str | UnsetType":
     """Return the id of the aggregate's data key for the file of erasures.
 
     Return `UNSET` if the key cannot be read. Return `UNSET` also if the aggregate has no key, because earlier commands
@@ -118,7 +118,8 @@ def _present_key(cli: Cli, aggregate: str, id: str) -> "str | UnsetType":
     from cqrs_cli.client.queries.personal import current_key_id
 
     try:
-        return current_key_id(cli.connection(), cli.topics(aggregate), id, cli.settings.partitioner) or UNSET
+        topics, partitioner = cli.topics(aggregate.name), cli.settings.partitioner
+        return current_key_id(cli.connection(), topics, aggregate, id, partitioner) or UNSET
     except ConfigurationError as error:
         cli.print_note(f"its data key was not read: {error.message}", "warning")
         return UNSET

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 
+from cqrs_cli.client.codecs import decrypting_codec
 from cqrs_cli.client.history import find_ranges
 from cqrs_cli.client.queries.deferred import deferred_commands
 from cqrs_cli.codec.ciphertext import plain_fields
@@ -14,10 +15,8 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.fault import record_fault
-from cqrs_cli.kafka.keys_log import KafkaKeysLog
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keys.partition_keys import PartitionKeys
 
 
 @dataclass
@@ -62,19 +61,14 @@ def personal_records(
 
 
 def current_key_id(
-    connection: Connection, topics: Topics, aggregate_id: str, partitioner: Partitioner
+    connection: Connection, topics: Topics, aggregate: Aggregate, aggregate_id: str, partitioner: Partitioner
 ) -> str | None:
     """Return the id of the aggregate's data key; None if it has no key. Needs no keyring."""
     key = aggregate_id.encode(errors="surrogateescape")
-    with closing(KafkaKeysLog(connection, topics)) as log:
-        count = log.partition_count()
-        ranges = find_ranges(connection, topics, key, partitioner)
-        for partition in {log_range.partition % count for log_range in ranges}:
-            keys = PartitionKeys(log, partition, None, aggregate_id)
-            keys.read_to_end()
-            if (wrapped_key := keys.wrapped(aggregate_id)) is not None:
-                return wrapped_key.kid
-    return None
+    ranges = find_ranges(connection, topics, key, partitioner)
+    with closing(decrypting_codec(connection, topics, aggregate, aggregate_id)) as codec:
+        kids = (codec.current_key_id(log_range.partition, aggregate_id) for log_range in ranges)
+        return next(filter(None, kids), None)
 
 
 def _count_event(counts: PersonalRecords, aggregate: Aggregate, event: EventEnvelope) -> None:
