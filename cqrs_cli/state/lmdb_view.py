@@ -30,7 +30,7 @@ class LmdbView:
         cursors = [txn.cursor(db) for db in self._ids]
         # Each cursor with its greatest key: new ids in order of time are greater, so a comparison replaces the lookup.
         self._segments = [(cursor, cursor.key()) for cursor in cursors if cursor.last()]
-        self._greatest_id = encoding.greatest_id([greatest for _, greatest in self._segments])
+        self._greatest_id = encoding.greatest_id([greatest_key for _, greatest_key in self._segments])
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -50,19 +50,19 @@ class LmdbView:
         value = self._get(encoding.shorten(key))
         if value is None:
             return None
-        whole_key, stored = encoding.decode_long_state(value)
+        whole_key, state = encoding.decode_long_state(value)
         encoding.check_whole_key(whole_key, key)
-        return stored
+        return state
 
     def find_dedup_entry(self, subject: str, command_id: str) -> DedupEntry | None:
         if command_id > self._greatest_id:
-            return None  # greater than every remembered id, so it is new
+            return None  # greater than each remembered id, so it is new
         whole_key = key = encoding.dedup_key(subject, command_id)
         if len(whole_key) > encoding.MAX_KEY:
             key = encoding.shorten(whole_key)
         latest_entry: DedupEntry | None = None
-        for cursor, greatest in self._segments:
-            if key <= greatest and cursor.set_key(key):
+        for cursor, greatest_key in self._segments:
+            if key <= greatest_key and cursor.set_key(key):
                 entry = encoding.decode_whole_dedup(cursor.value(), whole_key)
                 if latest_entry is None or entry.timestamp > latest_entry.timestamp:
                     latest_entry = entry

@@ -185,7 +185,9 @@ class TopicHarness:
         if machine is not None:
             shards = shard_folder(self.folder / machine, self.topics)
         verified = verify_in_process(plan_verify(self.connection, self.topics, self.settings, shards))
-        assert all(not comparison.skipped for comparison in verified.compared.values()), verified.compared
+        assert all(not comparison.skipped for comparison in verified.comparisons.values()), (
+            verified.comparisons
+        )
         return [str(violation) for violation in verified.violations]
 
     def check_log(self) -> list[Decisions]:

@@ -214,9 +214,9 @@ def _print_findings(cli: Cli, aggregate: str, summary: "VerifySummary") -> list[
     """Print the findings; return a list with an error if there are violations, or if no shard was compared."""
     from cqrs_cli.cli.render.verify import nothing_compared, verify_result, violations_text
 
-    for partition, reason in summary.again.items():
+    for partition, reason in summary.restart_reasons.items():
         cli.print_note(f"partition {partition} was verified from its beginning: {reason}")
-    for partition, comparison in summary.compared.items():
+    for partition, comparison in summary.comparisons.items():
         if comparison.skipped:
             cli.print_note(f"the state of partition {partition} was not compared: {comparison.skipped}")
     cli.print_result(*verify_result(aggregate, summary))

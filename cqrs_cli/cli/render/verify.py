@@ -44,21 +44,23 @@ def _document(aggregate: str, summary: "VerifySummary") -> dict[str, Any]:
     document: dict[str, Any] = {
         "aggregate": aggregate,
         **{name: summary.total(name) for name in _COUNTS},
-        "deleted": {kind.replace("-", "_"): summary.deleted(kind) for kind in _DELETED_BY_RETENTION},
+        "deleted": {kind.replace("-", "_"): summary.deleted_total(kind) for kind in _DELETED_BY_RETENTION},
         "accepted_losses": summary.total("accepted_losses"),
         "given_up": summary.total("given_up"),
         "violations": [violation.document() for violation in summary.violations],
         "violation_count": summary.violation_count,
         "seconds": round(summary.seconds, 3),
     }
-    if summary.earlier:
+    if summary.earlier_reports:
         names = ("commands", "outcomes", "events", "dead_letters", "violation_count")
-        document["new"] = {name: summary.new(name) for name in names}
-        document["proved_again"] = {str(partition): reason for partition, reason in summary.again.items()}
-    if summary.compared:
+        document["new"] = {name: summary.new_total(name) for name in names}
+        document["proved_again"] = {
+            str(partition): reason for partition, reason in summary.restart_reasons.items()
+        }
+    if summary.comparisons:
         document["compared"] = {
             str(partition): _comparison_document(comparison)
-            for partition, comparison in summary.compared.items()
+            for partition, comparison in summary.comparisons.items()
         }
     return document
 
@@ -76,16 +78,16 @@ def _comparison_document(comparison: "ShardComparison") -> dict[str, Any]:
 def _lines(aggregate: str, summary: "VerifySummary") -> list[str]:
     lines = first_lines(summary.violations, summary.violation_count)
     counts = ", ".join(counted(summary.total(name), noun) for name, noun in _COUNTS.items())
-    new_commands = summary.new("commands")
+    new_commands = summary.new_total("commands")
     speed = counted(round(new_commands / max(summary.seconds, 0.001)), "command")
     lines.append(f"{aggregate}: {counts} in {summary.seconds:.1f} s ({speed} a second)")
-    if summary.earlier:
-        violations = counted(summary.new("violation_count"), "violation")
+    if summary.earlier_reports:
+        violations = counted(summary.new_total("violation_count"), "violation")
         lines.append(f"since the last verify: {counted(new_commands, 'command')}, {violations}")
     deleted_counts = [
         counted(count, noun)
         for kind, noun in _DELETED_BY_RETENTION.items()
-        if (count := summary.deleted(kind))
+        if (count := summary.deleted_total(kind))
     ]
     if deleted_counts:
         lines.append(f"deleted by retention: {', '.join(deleted_counts)}")
@@ -93,17 +95,17 @@ def _lines(aggregate: str, summary: "VerifySummary") -> list[str]:
         lines.append(f"losses that an operator accepted: {accepted_losses:,}")
     if given_up := summary.total("given_up"):
         lines.append(f"given up unread, their bytes are not kept: {counted(given_up, 'command')}")
-    if summary.compared:
+    if summary.comparisons:
         complete_comparisons = [
             comparison
-            for comparison in summary.compared.values()
+            for comparison in summary.comparisons.values()
             if not (comparison.skipped or comparison.behind)
         ]
         aggregates = counted(sum(comparison.aggregates for comparison in complete_comparisons), "aggregate")
         lines.append(
-            f"{len(complete_comparisons)} of {counted(len(summary.compared), 'shard')} compared: {aggregates}"
+            f"{len(complete_comparisons)} of {counted(len(summary.comparisons), 'shard')} compared: {aggregates}"
         )
-    for partition, comparison in summary.compared.items():
+    for partition, comparison in summary.comparisons.items():
         if comparison.behind is not None:
             offset, end = comparison.behind
             lines.append(
@@ -119,7 +121,7 @@ def violations_text(count: int) -> str:
 
 def nothing_compared(summary: "VerifySummary") -> bool:
     """True if --state was given, but each shard was skipped or is empty although there are events."""
-    comparisons = summary.compared.values()
+    comparisons = summary.comparisons.values()
     return bool(comparisons) and all(
         comparison.skipped or (comparison.behind is not None and comparison.behind[0] == 0)
         for comparison in comparisons

@@ -44,26 +44,28 @@ class PlacedViolation(RecordFault):
 
 
 class VerifySummary(NamedTuple):
-    """The result of all partitions. `compared`: partition → the comparison with its shard, if it was requested."""
+    """The result of all partitions. `comparisons`: partition → the comparison with its shard, if it was requested."""
 
     reports: dict[int, Report]
     violations: list[PlacedViolation]
     violation_count: int
-    compared: dict[int, ShardComparison]
+    comparisons: dict[int, ShardComparison]
     seconds: float
-    earlier: Mapping[int, Report] = {}  # partition → the checkpoint of an earlier verification
-    again: Mapping[int, str] = {}  # partition → why it was verified from its beginning nevertheless
+    earlier_reports: Mapping[int, Report] = {}  # partition → the checkpoint of an earlier verification
+    restart_reasons: Mapping[
+        int, str
+    ] = {}  # partition → why its verification did not start at its checkpoint
 
     def total(self, name: str) -> int:
         """Return the sum of one number of the reports."""
         return sum(getattr(report, name) for report in self.reports.values())
 
-    def new(self, name: str) -> int:
+    def new_total(self, name: str) -> int:
         """Return the part of a sum that no earlier verification has covered."""
-        earlier_sum: int = sum(getattr(report, name) for report in self.earlier.values())
+        earlier_sum: int = sum(getattr(report, name) for report in self.earlier_reports.values())
         return self.total(name) - earlier_sum
 
-    def deleted(self, kind: Kind) -> int:
+    def deleted_total(self, kind: Kind) -> int:
         """Return the number of records of a kind that retention is known to have deleted."""
         return sum(report.deleted.get(kind, 0) for report in self.reports.values())
 
@@ -85,8 +87,8 @@ def plan_verify(
     package = settings.aggregates if names(settings.aggregates, settings.root) else None
     personal = package is not None and load(topics.aggregate, package, settings.root).has_personal_fields
     with Admin(connection) as admin:
-        if missing := admin.missing_acls(required_acls("read", topics, personal)):
-            raise denied_acls(missing, "read")
+        if missing_acls := admin.missing_acls(required_acls("read", topics, personal)):
+            raise denied_acls(missing_acls, "read")
         aggregate_topics = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
     return VerificationPlan(
         connection,
@@ -183,10 +185,14 @@ def _summarize(
         reports=reports,
         violations=violations + lost_commands[:MAX_LISTED],
         violation_count=_check_no_split(plan, violation_count),
-        compared={result.partition: result.compared for result in results if result.compared is not None},
+        comparisons={result.partition: result.compared for result in results if result.compared is not None},
         seconds=seconds,
-        earlier={result.partition: result.earlier for result in results if result.earlier is not None},
-        again={result.partition: result.restart_reason for result in results if result.restart_reason},
+        earlier_reports={
+            result.partition: result.earlier for result in results if result.earlier is not None
+        },
+        restart_reasons={
+            result.partition: result.restart_reason for result in results if result.restart_reason
+        },
     )
 
 

@@ -32,7 +32,7 @@ def clock_difference(client: Any, own_clock: OwnClock) -> int | None:
 
 
 def _leader_time(quorum: Any) -> int | None:
-    """Return the time at which the leader has caught up with itself, which is the present."""
+    """Return the broker's present time: the time at which the leader, which never lags, has caught up."""
     for topic in quorum["topics"]:
         for partition in topic["partitions"]:
             for voter in partition["current_voters"]:

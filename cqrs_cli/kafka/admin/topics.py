@@ -174,9 +174,9 @@ class Admin:
         """Delete the records of each partition before an offset; raises `ConfigurationError` if an ACL is missing."""
         from kafka import TopicPartition
 
-        first_kept = {TopicPartition(topic, partition): offset for partition, offset in offsets.items()}
+        first_offsets = {TopicPartition(topic, partition): offset for partition, offset in offsets.items()}
         with client.admin_errors(self.connection):
-            self._client.delete_records(first_kept)
+            self._client.delete_records(first_offsets)
 
     def missing_acls(self, required: Iterable[RequiredAcl]) -> list[RequiredAcl]:
         """Return the ACLs of `required` that the user lacks. This changes nothing."""
@@ -186,7 +186,7 @@ class Admin:
         """Return the number of ACLs; None without an authorizer. Raises `ConfigurationError` if not allowed."""
         from kafka import admin, errors
 
-        everything = admin.ACLFilter(
+        any_acl = admin.ACLFilter(
             None,
             None,
             admin.ACLOperation.ANY,
@@ -195,7 +195,7 @@ class Admin:
         )
         with client.admin_errors(self.connection):
             try:
-                acls, _ = self._client.describe_acls(everything)
+                acls, _ = self._client.describe_acls(any_acl)
             except errors.SecurityDisabledError:
                 return None
         return len(acls)
@@ -226,10 +226,12 @@ def find_with_extras(
     `personal`: the aggregate has personal fields. Only then the keys topic is described: other users lack its ACL.
     """
     names = {kind: topics.name(kind) for kind in KINDS}
-    extras: dict[ExtraKind, str] = {"lineage": topics.lineage, **({"keys": topics.keys} if personal else {})}
-    infos = admin.describe([*names.values(), *extras.values()])
+    extra_names: dict[ExtraKind, str] = {"lineage": topics.lineage}
+    if personal:
+        extra_names["keys"] = topics.keys
+    infos = admin.describe([*names.values(), *extra_names.values()])
     topic_infos = {kind: infos[name] for kind, name in names.items() if name in infos}
-    return topic_infos, {extra: infos[name] for extra, name in extras.items() if name in infos}
+    return topic_infos, {extra: infos[name] for extra, name in extra_names.items() if name in infos}
 
 
 class NewTopic(NamedTuple):
@@ -247,7 +249,7 @@ def ensure_topics(admin: Admin, topics: Topics, plan: TopicPlan, dry_run: bool =
     infos, extras = find_with_extras(admin, topics, plan.personal)
     if errors := mistakes(topics, infos, plan, extras):
         raise errors[0]
-    brokers = admin.broker_count()
+    broker_count = admin.broker_count()
     existing_topic = next(iter(infos.values()), None)
     partitions = existing_topic.partitions if existing_topic else plan.partitions
     max_message_bytes = (
@@ -255,7 +257,7 @@ def ensure_topics(admin: Admin, topics: Topics, plan: TopicPlan, dry_run: bool =
     )
     new_topics = {
         topics.name(kind): NewTopic(
-            partitions, plan.replication(brokers), plan.configs(kind, max_message_bytes, brokers)
+            partitions, plan.replication(broker_count), plan.configs(kind, max_message_bytes, broker_count)
         )
         for kind in KINDS
         if kind not in infos
@@ -287,9 +289,9 @@ def _ensure_keys(
 
 def create_extra(admin: Admin, topics: Topics, extra: ExtraKind, partitions: int = 1) -> None:
     """Create a topic that only some aggregates have."""
-    brokers = admin.broker_count()
-    configs = extra_configs(extra, brokers)
-    admin.create(topics.name(extra), partitions, TopicPlan.replication(brokers), configs)
+    broker_count = admin.broker_count()
+    configs = extra_configs(extra, broker_count)
+    admin.create(topics.name(extra), partitions, TopicPlan.replication(broker_count), configs)
 
 
 def _await_visible(
@@ -307,7 +309,7 @@ def _await_visible(
 def check_topics(admin: Admin, topics: Topics, plan: TopicPlan = TopicPlan()) -> AggregateTopics:  # noqa: B008  (frozen)
     """Return the aggregate's topics; raises `ConfigurationError` if a topic is missing or has wrong settings.
 
-    `plan` is used only for the dedup window, and for whether the aggregate has personal fields.
+    Of the `plan`, only the dedup window and `personal` are used.
     """
     infos, extras = find_with_extras(admin, topics, plan.personal)
     _require_valid(topics, infos, extras, plan)

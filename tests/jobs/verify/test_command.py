@@ -56,8 +56,8 @@ def test_empty_shards_count_as_uncompared() -> None:
         {}, [], 0, {0: ShardComparison(behind=(0, 25)), 1: ShardComparison(skipped="none")}, 1.0
     )
     assert nothing_compared(summary)
-    assert not nothing_compared(summary._replace(compared={**summary.compared, 2: ShardComparison(7)}))
-    assert not nothing_compared(summary._replace(compared={}))
+    assert not nothing_compared(summary._replace(comparisons={**summary.comparisons, 2: ShardComparison(7)}))
+    assert not nothing_compared(summary._replace(comparisons={}))
 
 
 @pytest.mark.program

@@ -189,11 +189,11 @@ def verify_incrementally(harness: TopicHarness) -> VerifySummary:
 @pytest.mark.kafka
 @pytest.mark.covers("verifiable")
 def test_verify_continues_from_the_last(decided_bank: TopicHarness) -> None:
-    assert verify_incrementally(decided_bank).new("commands") == 300
+    assert verify_incrementally(decided_bank).new_total("commands") == 300
     decided_bank.send(*mixed_commands(50, seed=2))
     run_plan(decided_bank.plan())
     report = verify_incrementally(decided_bank)
-    assert (report.violations, dict(report.again), report.new("commands")) == ([], {}, 50)
+    assert (report.violations, dict(report.restart_reasons), report.new_total("commands")) == ([], {}, 50)
     assert report.reports == verify(decided_bank).reports
 
 
@@ -204,10 +204,14 @@ def test_found_violation_is_kept(decided_bank: TopicHarness) -> None:
     verify_incrementally(decided_bank)
     append_records(decided_bank, "outcomes", decided_bank.records("outcomes")[7])
     report = verify_incrementally(decided_bank)
-    assert (report.violation_count, list(report.again)) == (1, [0])
+    assert (report.violation_count, list(report.restart_reasons)) == (1, [0])
     assert report.reports == verify(decided_bank).reports
     next_report = verify_incrementally(decided_bank)
-    assert (next_report.violations, next_report.new("violation_count"), dict(next_report.again)) == (
+    assert (
+        next_report.violations,
+        next_report.new_total("violation_count"),
+        dict(next_report.restart_reasons),
+    ) == (
         report.violations,
         0,
         {},

@@ -38,7 +38,7 @@ def repartitioned(connection: Connection, prefix: str, tmp_path: Path) -> TopicH
 
 def test_two_repartitionings_are_verified(repartitioned: TopicHarness) -> None:
     report = verify(repartitioned, "state")
-    assert [(shard.skipped, shard.behind) for shard in report.compared.values()] == [("", None)] * 4
+    assert [(shard.skipped, shard.behind) for shard in report.comparisons.values()] == [("", None)] * 4
     assert [str(violation) for violation in report.violations] == []
     assert report.total("aggregates") == 12
     assert all(partition.events for partition in list(report.reports.values())[1:])
@@ -51,8 +51,8 @@ def test_two_repartitionings_are_verified(repartitioned: TopicHarness) -> None:
 def test_checkpoints_survive_repartitionings(repartitioned: TopicHarness, tmp_path: Path) -> None:
     """One checkpoint is older than the first repartitioning, the other is older than the second."""
     full_report, report = verify(repartitioned), verify_incrementally(repartitioned, tmp_path / "proved")
-    assert ([str(violation) for violation in report.violations], report.again) == ([], {})
-    assert sorted(report.earlier) == [0, 1]
+    assert ([str(violation) for violation in report.violations], report.restart_reasons) == ([], {})
+    assert sorted(report.earlier_reports) == [0, 1]
     assert report.reports == full_report.reports
     assert [
         str(violation) for violation in verify_incrementally(repartitioned, tmp_path / "proved").violations

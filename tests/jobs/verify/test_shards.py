@@ -100,7 +100,7 @@ def test_shard_ahead_of_its_log(decided_bank: TopicHarness) -> None:
 
 def test_untrusted_shard_is_skipped(decided_bank: TopicHarness) -> None:
     (decided_bank.shard_path() / MARKER_FILE).unlink()
-    compared = verify(decided_bank, "state").compared
+    compared = verify(decided_bank, "state").comparisons
     assert compared[0].skipped.startswith("there is no usable shard in ")
     assert compared[1] == ShardComparison(len(decided_bank.shard_states(partition=1)))
 
@@ -112,7 +112,7 @@ def test_shard_of_another_identity_is_skipped(decided_bank: TopicHarness, change
     )
     shutil.rmtree(decided_bank.shard_path())
     open_shard(decided_bank.shard_path(), msgspec.structs.replace(identity, **changes)).store.close()
-    skipped = verify(decided_bank, "state").compared[0].skipped
+    skipped = verify(decided_bank, "state").comparisons[0].skipped
     assert f"the next run rebuilds the shard: {next(iter(changes))} was" in skipped
 
 
@@ -122,10 +122,10 @@ def test_lagging_shard_is_partly_compared(decided_bank: TopicHarness) -> None:
     decided_bank.send(*mixed_commands(100, seed=3))
     run_plan(decided_bank.plan(machine="another"))
     report = verify(decided_bank, "state")
-    behind_until, end = report.compared[0].behind or (0, 0)
+    behind_until, end = report.comparisons[0].behind or (0, 0)
     last = max(record.offset for record in decided_bank.records("events"))
     assert ((behind_until, end), report.violations) == ((positions.events, last + 1), [])
-    assert verify(decided_bank, "another").compared[0].behind is None
+    assert verify(decided_bank, "another").comparisons[0].behind is None
 
 
 def test_shard_in_use_does_not_lag(decided_bank: TopicHarness) -> None:
@@ -136,7 +136,7 @@ def test_shard_in_use_does_not_lag(decided_bank: TopicHarness) -> None:
     )
     open_shard(decided_bank.shard_path(), identity).store.close_without_sync()
     assert decided_bank.shutdown_marker() == "working"
-    assert verify(decided_bank, "state").compared[0].behind is None
+    assert verify(decided_bank, "state").comparisons[0].behind is None
 
 
 @pytest.fixture
@@ -158,7 +158,9 @@ def test_events_beyond_empty_shard_are_folded(failing_evolve: TopicHarness) -> N
     report = verify(failing_evolve, "state")
     (violation,) = map(str, report.violations)
     assert "offset 5 cannot be folded: evolve raised" in violation
-    assert report.compared[0] == ShardComparison(behind=(0, failing_evolve.records("events")[-1].offset + 1))
+    assert report.comparisons[0] == ShardComparison(
+        behind=(0, failing_evolve.records("events")[-1].offset + 1)
+    )
 
 
 def test_events_without_shard_are_folded(failing_evolve: TopicHarness) -> None:

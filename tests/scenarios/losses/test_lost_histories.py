@@ -85,5 +85,5 @@ def test_incremental_verify_of_lost_history_restarts(
         with new_generation(tmp_path / "verified", checkpoint_scope(plans[bank])) as generations:
             summary = verify_in_process(replace(plan, generations=generations))
         assert summary.violations == []
-        assert sorted(summary.again) == ([] if log is lost_bank else [0, 1])
-    assert "the log has lost records that an earlier verify has read" in summary.again[0]
+        assert sorted(summary.restart_reasons) == ([] if log is lost_bank else [0, 1])
+    assert "the log has lost records that an earlier verify has read" in summary.restart_reasons[0]
