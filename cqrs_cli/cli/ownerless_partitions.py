@@ -35,15 +35,15 @@ def ownerless_partitions(
     try:
         offsets = committed_offsets(client, topics.commands, partitions, TIMEOUT)
         claims = {partition: parse_claim(offset.metadata) for partition, offset in offsets.items()}
-        owners = {claim.run for claim in claims.values() if claim and claim.attempt != TERMINAL}
+        owning_runs = {claim.run for claim in claims.values() if claim and claim.attempt != TERMINAL}
         silent_runs = SilenceReader().silent_runs(
-            lambda: read_heartbeats(client, topics.outcomes, TIMEOUT), owners
+            lambda: read_heartbeats(client, topics.outcomes, TIMEOUT), owning_runs
         )
     except KafkaException:
         return OwnerlessPartitions([], {})
     finally:
         client.close()
-    ownerless = [
+    ownerless_numbers = [
         partition for partition, claim in claims.items() if claim is None or claim.attempt == TERMINAL
     ]
-    return OwnerlessPartitions(sorted(ownerless), silent_runs)
+    return OwnerlessPartitions(sorted(ownerless_numbers), silent_runs)

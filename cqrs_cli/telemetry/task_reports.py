@@ -90,18 +90,19 @@ class TaskReports(DatagramListener):
         """Return the current progress. `ended_records`: ended task → the number of its records."""
         reports = dict(self._reports)
         totals = self._totals(reports)
-        done = sum(totals[task] for task in ended_records)
-        done += sum(
+        done_offsets = sum(totals[task] for task in ended_records)
+        done_offsets += sum(
             min(report.offsets, totals[task]) for task, report in reports.items() if task not in ended_records
         )
         # in a replay up to a time, the total is smaller than the number of folded records
-        records = {task: report.records for task, report in reports.items()}
-        records |= {task: max(total, records.get(task, 0)) for task, total in ended_records.items()}
+        record_counts = {task: report.records for task, report in reports.items()}
+        record_counts |= {
+            task: max(total, record_counts.get(task, 0)) for task, total in ended_records.items()
+        }
         now = time.monotonic()
-        started_at = self._first_report_at or (
-            self._created_at if ended_records else now
-        )  # a network may drop the reports
-        return JobProgress(done, sum(totals.values()), sum(records.values()), now - started_at)
+        # A network may drop all reports: then the time counts from the creation, once a task has ended.
+        started_at = self._first_report_at or (self._created_at if ended_records else now)
+        return JobProgress(done_offsets, sum(totals.values()), sum(record_counts.values()), now - started_at)
 
     def _totals(self, reports: Mapping[int, TaskReport]) -> dict[int, int]:
         """Return the number of offsets of each task, as reported or known before; for other tasks, the mean."""

@@ -52,14 +52,16 @@ def init(
     processes = [] if aggregates else _process_topics(cli)
     connection = _connection(cli, dry_run)
     plan = _plan(cli, requires_partitions=partitions is not None)
-    topics = [(cli.topics(name), _plan_of(plan, aggregate)) for name, aggregate in aggregates_by_name.items()]
+    planned_topics = [
+        (cli.topics(name), _plan_of(plan, aggregate)) for name, aggregate in aggregates_by_name.items()
+    ]
     if connection is None:
         cli.print_note("the embedded Kafka does not run: its topics are unknown")
-        results = _unknown_results(topics, processes)
+        results = _unknown_results(planned_topics, processes)
     else:
         with cli.show_spinner("checking the topics"):
-            results = _ensure_topics(connection, topics, processes, dry_run)
-        _warn_of_lost_keys(cli, connection, [topic_set for topic_set, _ in topics], results)
+            results = _ensure_topics(connection, planned_topics, processes, dry_run)
+        _warn_of_lost_keys(cli, connection, [topic_set for topic_set, _ in planned_topics], results)
     document = {"dry_run": dry_run, "topics": [topic._asdict() for topic in results]}
     cli.print_result(document, lambda: table(results, _columns(dry_run)))
     if not aggregates and len(aggregates_by_name) < len(cli.aggregate_names()):
@@ -88,8 +90,10 @@ def _print_manifests(
 
     processes = [] if has_names else process_uses(cli.settings)
     plan = _plan(cli, requires_partitions=False)
-    topics = [(cli.topics(name), _plan_of(plan, aggregate)) for name, aggregate in aggregates_by_name.items()]
-    manifest_documents = manifests(topics, processes, kafka, cli.settings.topic_prefix)
+    planned_topics = [
+        (cli.topics(name), _plan_of(plan, aggregate)) for name, aggregate in aggregates_by_name.items()
+    ]
+    manifest_documents = manifests(planned_topics, processes, kafka, cli.settings.topic_prefix)
     manifest_list = {"apiVersion": "v1", "kind": "List", "items": manifest_documents}
     cli.print_result(manifest_list, lambda: manifests_text(manifest_documents).rstrip("\n"))
 
@@ -130,7 +134,7 @@ def _process_topics(cli: Cli) -> "list[ProcessTopics]":
 
 def _ensure_topics(
     connection: "Connection",
-    topics: "Iterable[tuple[Topics, TopicPlan]]",
+    planned_topics: "Iterable[tuple[Topics, TopicPlan]]",
     processes: "Iterable[ProcessTopics]",
     dry_run: bool,
 ) -> "list[TopicResult]":
@@ -139,23 +143,27 @@ def _ensure_topics(
 
     with Admin(connection) as admin:
         results = [
-            result for topic_set, plan in topics for result in ensure_topics(admin, topic_set, plan, dry_run)
+            result
+            for topic_set, plan in planned_topics
+            for result in ensure_topics(admin, topic_set, plan, dry_run)
         ]
         return results + [ensure_positions(admin, topic_set, dry_run) for topic_set in processes]
 
 
 def _warn_of_lost_keys(
-    cli: Cli, connection: "Connection", topics: "Iterable[Topics]", results: "Iterable[TopicResult]"
+    cli: Cli, connection: "Connection", topic_sets: "Iterable[Topics]", results: "Iterable[TopicResult]"
 ) -> None:
     """Warn if a keys topic was missing although there are events: the data keys of these events may be lost."""
     from cqrs_cli.kafka import readers
 
     results_by_topic = {result.topic: result for result in results}
-    for topic_set in topics:
-        keys, events = results_by_topic.get(topic_set.keys), results_by_topic[topic_set.events]
-        if keys is None or keys.result == "kept" or events.result != "kept":
+    for topic_set in topic_sets:
+        keys_result, events_result = results_by_topic.get(topic_set.keys), results_by_topic[topic_set.events]
+        if keys_result is None or keys_result.result == "kept" or events_result.result != "kept":
             continue
-        bounds = readers.bounds(connection, topic_set.events, range(events.partitions), "read_uncommitted")
+        bounds = readers.bounds(
+            connection, topic_set.events, range(events_result.partitions), "read_uncommitted"
+        )
         if any(start < end for start, end in bounds.values()):
             cli.print_note(
                 f"{topic_set.keys} was missing, and {topic_set.aggregate} has events: encrypted personal fields in them"
@@ -166,13 +174,13 @@ def _warn_of_lost_keys(
 
 
 def _unknown_results(
-    topics: "Iterable[tuple[Topics, TopicPlan]]", processes: "Iterable[ProcessTopics]"
+    planned_topics: "Iterable[tuple[Topics, TopicPlan]]", processes: "Iterable[ProcessTopics]"
 ) -> "list[TopicResult]":
     from cqrs_cli.kafka.admin.topics import TopicResult
 
     results = [
         TopicResult(topic_set.name(kind), "unknown", plan.partitions)
-        for topic_set, plan in topics
+        for topic_set, plan in planned_topics
         for kind in plan.kinds
     ]
     return results + [TopicResult(topic_set.positions, "unknown", 1) for topic_set in processes]
