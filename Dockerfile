@@ -2,7 +2,7 @@
 #     docker build --tag cqrs:0.9.0 .
 ARG PYTHON=python:3.13-slim
 
-# The package with all that it needs, in /opt/cqrs. Wheels in wheels/ are taken first; with PIP_NO_INDEX=1 nothing else is.
+# The package with its dependencies, in /opt/cqrs. Wheels in wheels/ have priority; with PIP_NO_INDEX=1 only they are used.
 FROM ${PYTHON} AS site
 ARG PIP_NO_INDEX=
 ARG EXTRAS=gateway,personal,projections
@@ -12,7 +12,7 @@ COPY constraints.txt wheels* wheels/
 RUN python3 -m venv --without-pip /opt/cqrs
 COPY pyproject.toml README.md LICENSE constraints.txt ./
 COPY cqrs_cli cqrs_cli
-# The demo plays these: links in cqrs_cli lead here.
+# The examples of the demo: links in cqrs_cli lead here.
 COPY aggregates aggregates
 COPY processes processes
 COPY projections projections
@@ -28,7 +28,7 @@ LABEL org.opencontainers.image.title="cqrs" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="0.9.0" \
       org.opencontainers.image.base.name="${PYTHON}"
-# A Java that has all of Spark's modules; one that the base brings will do.
+# Java with all modules that Spark needs, unless the base image has Java.
 RUN command -v java >/dev/null \
  || { apt-get update -q && apt-get install -q -y --no-install-recommends default-jre-headless && rm -rf /var/lib/apt/lists/*; }
 RUN useradd --create-home --uid 1000 cqrs && install -d -o cqrs -g cqrs /app /app/.cqrs
@@ -38,9 +38,9 @@ COPY deploy/image/decom.sh /opt/
 ENV PATH=/opt/cqrs/bin:$PATH SPARK_HOME=/opt/cqrs/pyspark PYSPARK_PYTHON=/opt/cqrs/bin/python PIP_PYTHON=/opt/cqrs/bin/python \
     PYTHONUNBUFFERED=1
 WORKDIR /app
-# By number, so that Kubernetes sees that it is not root.
+# A number, by which Kubernetes knows that the user is not root.
 USER 1000:1000
 HEALTHCHECK --interval=10s --timeout=10s --retries=6 --start-period=120s CMD ["healthy"]
-# PID 1 reaps what Spark's workers leave, and passes signals on to the driver alone, which then stops its workers.
+# PID 1 reaps orphaned processes, and forwards signals to the driver only, which then stops its workers.
 ENTRYPOINT ["dumb-init", "--single-child", "--", "entrypoint"]
 CMD ["--help"]

@@ -1,4 +1,4 @@
-# Each target sets up what it needs; a machine with Python 3.11+ and make is enough.
+# Each target installs its tools; a machine needs only Python 3.11+ and make.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -18,7 +18,7 @@ GROUPED := --dist loadgroup --no-loadscope-reorder
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##/ {print substr($$0, 4)} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-## What a contributor needs:
+## For contributors:
 demo: java ## Decide commands on Spark and an embedded Kafka
 	@$(BIN)/cqrs demo
 
@@ -69,7 +69,7 @@ clean: ## Remove .venv and caches, but not .cqrs, which has the embedded Kafka's
 	rm -rf $(VENV) .venv-* .hypothesis .mypy_cache .pytest_cache .ruff_cache .site site dist mutants
 	find . -name __pycache__ -not -path './.cqrs/*' -prune -exec rm -rf {} +
 
-# Install a Java where the machine has none: `cqrs` uses the machine's if that is new enough (cqrs_cli/system/java.py).
+# Install Java on a machine without Java 17 or newer (see cqrs_cli/system/java.py).
 java: $(READY)
 	@"$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | grep -Eq 'version "(1[7-9]|[2-9][0-9])' || $(INSTALL) '.[dev,java]'
 
@@ -77,7 +77,7 @@ java: $(READY)
 warm: java
 	@$(BIN)/cqrs warm spark kafka executors --quiet
 
-# Everything at the versions of constraints.txt. uv is several times faster than pip; it comes from PyPI if it is missing.
+# All packages at the versions of constraints.txt. uv, several times faster than pip, is installed from PyPI if missing.
 $(READY): pyproject.toml constraints.txt
 	@echo "installing into $(VENV) …" >&2
 	@if test -n "$(UV)"; then \
@@ -87,7 +87,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(INSTALL) '.[dev]'
 	@touch $@
 
-# Make the virtual environment again if its Python is gone.
+# Make the virtual environment again if its Python was removed.
 ifeq ($(wildcard $(BIN)/python),)
 .PHONY: $(READY)
 endif

@@ -17,7 +17,7 @@ from docs import promises
 ROOT = Path(__file__).resolve().parent.parent
 DOCS, SOURCE, SITE = ROOT / "docs", ROOT / ".site", ROOT / "site"
 
-#: Pages of the repository that belong to the site, too, and their names there: docs/ has a security.md already.
+#: Pages outside docs/, and their names in the site: docs/ has a security.md already.
 BESIDE = {
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "vulnerabilities.md",
@@ -29,7 +29,7 @@ _LANGUAGES = {".py": "python", ".yaml": "yaml", ".json": "json"}
 
 
 def pages() -> dict[str, str]:
-    """Name → text of every page; links out of docs/ lead to pages that show what is there."""
+    """Return name → text of each page. A link to a file outside docs/ leads to a page with the file."""
     texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("*.md"))}
     texts["promises.md"] = promises.page()
     texts |= {name: (ROOT / path).read_text(encoding="utf-8") for path, name in BESIDE.items()}
@@ -45,11 +45,11 @@ def _relinked(folder: Path, shown: dict[str, str], link: re.Match[str]) -> str:
 
 
 def _within(link: str, folder: Path, shown: dict[str, str]) -> str:
-    """The link as the site has it. A file that is no page gets one."""
+    """Return the link for the site. A file that is no page gets a page in `shown`."""
     path, mark, anchor = link.partition("#")
     target = (folder / path).resolve()
     if "://" in link or not path or not target.exists():
-        return link  # a link that leads nowhere is found when the site is checked
+        return link  # `broken` reports a link without a target
     if target == ROOT / "README.md":
         return "index.md"
     if target.is_relative_to(DOCS):
@@ -62,7 +62,7 @@ def _within(link: str, folder: Path, shown: dict[str, str]) -> str:
 
 
 def _source(target: Path) -> str:
-    """A page with a file, or with all files of a folder."""
+    """Return a page with a file, or with all Python files of a folder."""
     files = [target] if target.is_file() else sorted(target.glob("*.py"))
     texts = [
         f"## {path.name}\n\n````{_LANGUAGES.get(path.suffix, '')}\n{path.read_text(encoding='utf-8')}````\n"
@@ -72,7 +72,7 @@ def _source(target: Path) -> str:
 
 
 def summary(texts: dict[str, str]) -> str:
-    """`llms.txt`: what there is, each page with its first sentence, for programs that read."""
+    """Return `llms.txt`, the list of pages for language models: each page with its first sentence."""
     lines = [
         "# cqrs",
         "",
@@ -86,13 +86,13 @@ def summary(texts: dict[str, str]) -> str:
 
 
 def listed() -> list[str]:
-    """The pages in the order of the site's menu."""
+    """Return the pages in the order of the site's menu."""
     menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2].partition("\n\n")[0]
     return re.findall(r"[\w-]+\.md", menu)
 
 
 def first_sentence(text: str) -> str:
-    """Of the first paragraph, without links and code marks."""
+    """Return the first sentence of the first paragraph, without links."""
     paragraph = next(part for part in text.split("\n\n")[1:] if part[:1].isalnum() or part[:1] in "`[")
     plain = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", " ".join(paragraph.split()))
     return re.split(r"(?<=[.:]) (?=[A-Z`])", plain)[0].rstrip(":")
@@ -108,7 +108,7 @@ class _Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Collect."""
+        """Add the links and the anchor of a tag."""
         for name, value in attrs:
             if name in ("href", "src") and value is not None:
                 self.links.add(value)
@@ -117,7 +117,7 @@ class _Page(HTMLParser):
 
 
 def broken(site: Path) -> list[str]:
-    """The links and anchors that lead nowhere, and whatever a page would load from elsewhere."""
+    """Return the links within the site that have no target, or whose target lacks the anchor."""
     parsed = {path: _Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
     found = []
     for path, page in sorted(parsed.items()):
@@ -137,7 +137,7 @@ def broken(site: Path) -> list[str]:
 
 
 def build() -> list[str]:
-    """Make `.site` and `site`; what is broken in it."""
+    """Make `.site` and `site`; return the broken links."""
     for folder in (SOURCE, SITE):
         shutil.rmtree(folder, ignore_errors=True)
     texts = pages()
@@ -158,7 +158,7 @@ def build() -> list[str]:
     ]
     subprocess.run(zensical, cwd=ROOT, check=True, stdout=sys.stderr)
     for name in texts:
-        shutil.copy(SOURCE / name, SITE / name)  # llms.txt leads to the texts
+        shutil.copy(SOURCE / name, SITE / name)  # llms.txt links to the Markdown files
     (SITE / "llms.txt").write_text(summary(texts), encoding="utf-8")
     return broken(SITE)
 

@@ -10,7 +10,7 @@ LIMITS = {
     "code": (["cqrs_cli/*.py", "aggregates/*.py", "projections/*.py", "processes/*.py"], 10),
     "docs": (["*.md"], 10),
     "tests": (["tests/*.py"], 10),
-    "benchmarks and examples": (["benchmarks/*.py", "examples/*.py", "docs/*.py"], 30),
+    "benchmarks and examples": (["benchmarks/*.py", "examples/*.py", "docs/*.py"], 20),
 }
 
 #: A limit must be lowered if it exceeds the measured rate by more than this number.
