@@ -115,8 +115,9 @@ PERSONAL_DATA = [
         "cqrs_cli/core/personal/masking.py",
         (
             (
-                "Raw(field.redacted_json) for field in fields}",
-                "Raw(field.redacted_json) for field in fields if field.wire in read_members(data)}",
+                "Raw(field.redacted_json) for field in personal_fields(cls)}",
+                "Raw(field.redacted_json) for field in personal_fields(cls)"
+                " if field.wire in read_members(data)}",
             ),
         ),
         "tests/core/personal/test_masking.py::test_missing_field_gets_its_redacted_value",

@@ -25,7 +25,16 @@ def mask_data(cls: type[Struct], data: bytes) -> bytes:
 
     If `data` are canonical bytes, the result is canonical, too. Raises `ValueError` if `data` are not a JSON object.
     """
-    fields = personal_fields(cls)
-    if not fields:
-        return data
-    return write_members(read_members(data) | {field.wire: Raw(field.redacted_json) for field in fields})
+    return _replace_fields(data, {field.wire: Raw(field.redacted_json) for field in personal_fields(cls)})
+
+
+def nullify_data(cls: type[Struct], data: bytes) -> bytes:
+    """Return the JSON of a message with null in all personal fields. Redacted values may equal values, null does not.
+
+    Raises `ValueError` if `data` are not a JSON object.
+    """
+    return _replace_fields(data, {field.wire: Raw(b"null") for field in personal_fields(cls)})
+
+
+def _replace_fields(data: bytes, values: dict[str, Raw]) -> bytes:
+    return write_members(read_members(data) | values) if values else data

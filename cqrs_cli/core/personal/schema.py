@@ -7,7 +7,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from cqrs_cli.core.personal.encrypted_data import may_look_encrypted
-from cqrs_cli.core.personal.masking import mask, mask_data
+from cqrs_cli.core.personal.masking import mask, mask_data, nullify_data
 from cqrs_cli.core.personal.personal_fields import PersonalField, personal_fields
 from cqrs_cli.core.personal.redaction import personal_texts, redact_mismatch, redact_text
 
@@ -38,6 +38,10 @@ class PersonalSchema:
         Raises `ValueError` if `data` are not a JSON object.
         """
         return mask_data(cls, data) if cls in self._fields else data
+
+    def nullify_data(self, cls: type[Struct], data: bytes) -> bytes:
+        """Return the JSON of a message with null in all personal fields."""
+        return nullify_data(cls, data) if cls in self._fields else data
 
     def may_look_encrypted(self, data: bytes) -> bool:
         """False if no member in the JSON of a message has the shape of an encrypted value: a cheap test."""

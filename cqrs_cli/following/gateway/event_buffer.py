@@ -10,12 +10,29 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+import msgspec
+from msgspec import Raw
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.messages.json import read_members, write_members
+from cqrs_cli.core.messages.record import Record
+
 #: Bytes of events that are buffered for each partition. A single larger event is kept until the next event arrives.
 _BUFFER_BYTES = 8 * 1024 * 1024
 
 
 #: Bytes of events that a stream takes at once. The connection buffers events that its client has not received yet.
 _PAGE_BYTES = 256 * 1024
+
+
+class _Head(msgspec.Struct):
+    """The fields of an event by which streams select events."""
+
+    subject: str = ""
+    type: str = ""
+
+
+_decode_head = msgspec.json.Decoder(_Head).decode
 
 
 class StreamEvent(NamedTuple):
@@ -26,6 +43,18 @@ class StreamEvent(NamedTuple):
     subject: str
     type: str
     text: str
+
+
+def to_stream_event(partition: int, record: Record, nullify: Aggregate | None = None) -> StreamEvent:
+    """Convert a record of an events topic for the event buffer; with null in the personal fields of `nullify`."""
+    value = record.value or b""
+    head = _decode_head(value)
+    event_class = None if nullify is None else nullify.events.get(head.type)
+    if nullify is not None and event_class is not None and nullify.personal.fields_of(event_class):
+        members = read_members(value)
+        data = nullify.personal.nullify_data(event_class, bytes(members["data"]))
+        value = write_members(members | {"data": Raw(data)})
+    return StreamEvent(partition, record.offset, head.subject, head.type, value.decode())
 
 
 class EventBuffer:

@@ -6,15 +6,13 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-import msgspec
-
 from cqrs_cli.client.codecs import decrypting_codec, redacting_codec
 from cqrs_cli.codec.record_codec import RecordCodec
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UnavailableError
-from cqrs_cli.following.gateway.event_buffer import EventBuffer, StreamEvent
+from cqrs_cli.following.gateway.event_buffer import EventBuffer, to_stream_event
 from cqrs_cli.following.gateway.replica import Replica
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topic_identity import track_topics
@@ -36,16 +34,6 @@ _USED_KINDS: tuple[Kind, ...] = ("events", "commands", "outcomes")
 _MISSING_TIMEOUT = 10.0
 
 
-class _Head(msgspec.Struct):
-    """The fields of an event by which streams select events."""
-
-    subject: str = ""
-    type: str = ""
-
-
-_decode_head = msgspec.json.Decoder(_Head).decode
-
-
 #: Seconds between two checks for new partitions.
 _PARTITIONS_INTERVAL = 5.0
 
@@ -53,8 +41,8 @@ _PARTITIONS_INTERVAL = 5.0
 class AggregateFollower:
     """The states and newest events of one aggregate, from `start` to `close`, in all partitions including new ones.
 
-    States and buffered events contain redacted values in place of personal values, for every reader: the folder holds
-    no personal data. `decrypting_codec` decrypts events from the topic for the streams that may see personal values.
+    States contain redacted values in place of personal values, and buffered events null: the folder holds no personal
+    data. `decrypting_codec` decrypts events from the topic for the streams that may see personal values.
 
     The follower's thread calls `on_arrival` after each batch. `error` is set if an error has ended the follower.
     """
@@ -286,7 +274,7 @@ class AggregateFollower:
         for partition, records in _by_partition(batch).items():
             self.replicas[partition].fold(records, log_records[partition])
             for record in records:
-                self.event_buffer.append(to_stream_event(partition, record))
+                self.event_buffer.append(to_stream_event(partition, record, self.aggregate))
         if batch:
             self.on_arrival()
 
@@ -296,10 +284,3 @@ def _by_partition(batch: list[PartitionRecord]) -> dict[int, list[Record]]:
     for partition, record in batch:
         batches.setdefault(partition, []).append(record)
     return batches
-
-
-def to_stream_event(partition: int, record: Record) -> StreamEvent:
-    """Convert a record of an events topic for the event buffer."""
-    value = record.value or b""
-    head = _decode_head(value)
-    return StreamEvent(partition, record.offset, head.subject, head.type, value.decode())

@@ -6,6 +6,7 @@ from typing import Any
 from cqrs_cli.client.command_outcome import CommandOutcome
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.json_schema import components, module_docstring
+from cqrs_cli.core.aggregate.schema import definition_name
 from cqrs_cli.core.erasure import ERASE, Erase
 from cqrs_cli.core.messages.attributes import PROPAGATED
 from cqrs_cli.version import __version__
@@ -33,6 +34,8 @@ def describe_api(
     classes += [CommandOutcome, Erase] if erasable_names else [CommandOutcome]
     references, schemas = components(classes, _TEMPLATE)
     schema_of: dict[type, Any] = dict(zip(classes, references, strict=True))
+    for aggregate in aggregates:
+        _permit_null(aggregate, schemas[definition_name(schema_of[aggregate.state]["$ref"], schemas)])
     paths: dict[str, Any] = {}
     for aggregate in aggregates:
         paths |= _read_paths(aggregate, schema_of)
@@ -48,6 +51,13 @@ def describe_api(
         "components": {"schemas": {**schemas, "Problem": _PROBLEM}, "securitySchemes": security},
         "security": [{"bearer": []}] if with_token else [],
     }
+
+
+def _permit_null(aggregate: Aggregate, schema: dict[str, Any]) -> None:
+    """Permit null in the personal fields of the state, for requests that may not see the values."""
+    for field in aggregate.personal.fields_of(aggregate.state):
+        properties = schema["properties"]
+        properties[field.wire] = {"anyOf": [properties[field.wire], {"type": "null"}]}
 
 
 _PROBLEM = {
@@ -113,6 +123,11 @@ def _aggregate_schema(name: str, state: dict[str, Any]) -> dict[str, Any]:
             "version": _VERSION,
             "state": state,
             "time": {"type": ["string", "null"], "format": "date-time"},
+            "redacted": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Personal fields that are null because the request may not see their values.",
+            },
         },
     }
 

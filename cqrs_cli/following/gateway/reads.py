@@ -17,7 +17,13 @@ from cqrs_cli.errors import CqrsError, UsageError
 from cqrs_cli.following.gateway.follower import AggregateFollower
 from cqrs_cli.following.gateway.gateway import Gateway, Problem
 from cqrs_cli.following.gateway.guard import may_see_personal
-from cqrs_cli.following.gateway.responses import LargeDocument, etag, json_response, query_parameters
+from cqrs_cli.following.gateway.responses import (
+    LargeDocument,
+    etag,
+    json_response,
+    nullify_personal,
+    query_parameters,
+)
 from cqrs_cli.following.gateway.topic_reads import CancelCheck, run_read
 
 
@@ -63,6 +69,7 @@ async def handle_state(gateway: Gateway, request: Request, aggregate: str, aggre
         "version": stored_state.version,
         "state": Raw(stored_state.state),
     }
+    nullify_personal(body, follower.aggregate)
     headers = {"ETag": etag(stored_state.version), "Cache-Control": "no-cache"}
     return LargeDocument(encode_json(body), gateway.answers.reservation(), headers)
 
@@ -144,7 +151,7 @@ async def _fold_document(
 ) -> FoldedDocument:
     """Fold the aggregate from the topic, with or without its events in the document.
 
-    Personal fields are decrypted if the request may see them.
+    Personal fields are decrypted if the request may see them, otherwise null.
     """
     try:
         is_included = histories.parse_at(at)
@@ -167,6 +174,8 @@ async def _fold_document(
             active_keys = (codec.current_key(log_range.partition, aggregate_id) for log_range in ranges)
             active_key = next(filter(None, active_keys), None)
         document = histories.history_document(follower.aggregate.name, aggregate_id, history, events=events)
+        if not decrypts:
+            nullify_personal(document, follower.aggregate)
         return FoldedDocument(
             history.version, encode_json(document), decrypts, "" if active_key is None else active_key.kid
         )

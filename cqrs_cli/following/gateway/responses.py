@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec import Raw
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from cqrs_cli.client.command_outcome import CommandOutcome
+from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.following.gateway.gateway import Problem, Reservation
 
 #: HTTP status by the reason of an outcome that was not accepted. For other reasons it is 422 if the command was
@@ -63,6 +65,15 @@ def query_parameters(request: Request, *names: str) -> QueryParams:
     if unknown := sorted(request.query_params.keys() - set(names)):
         raise Problem(400, "unknown parameter", f"{unknown[0][:60]!r}; known: {', '.join(names) or 'none'}")
     return request.query_params
+
+
+def nullify_personal(document: dict[str, Any], aggregate: Aggregate) -> None:
+    """Set the personal fields of the state and of the events in a document to null, and list them in `redacted`."""
+    events = ((event, "data", aggregate.events.get(event["type"])) for event in document.get("history", ()))
+    for owner, member, cls in [(document, "state", aggregate.state), *events]:
+        if cls is not None and (fields := aggregate.personal.fields_of(cls)):
+            data = aggregate.personal.nullify_data(cls, msgspec.json.encode(owner[member]))
+            owner[member], owner["redacted"] = Raw(data), [field.wire for field in fields]
 
 
 def etag(version: int, kid: str | None = None) -> str:

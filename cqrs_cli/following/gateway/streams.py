@@ -16,8 +16,8 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from cqrs_cli.errors import ContradictionError, CqrsError
-from cqrs_cli.following.gateway.event_buffer import StreamEvent, first_page
-from cqrs_cli.following.gateway.follower import AggregateFollower, to_stream_event
+from cqrs_cli.following.gateway.event_buffer import StreamEvent, first_page, to_stream_event
+from cqrs_cli.following.gateway.follower import AggregateFollower
 from cqrs_cli.following.gateway.gateway import RETRY_SOON, Gateway, Problem
 from cqrs_cli.following.gateway.guard import may_see_personal
 from cqrs_cli.following.gateway.responses import query_parameters
@@ -123,7 +123,7 @@ async def _next_events(
 ) -> tuple[list[StreamEvent], int]:
     """Return the next events of a partition and the offset after them, from memory or (older events) from the topic.
 
-    With `decrypts` the events always come from the topic, because memory holds redacted values. Events read from the
+    With `decrypts` the events always come from the topic, because memory holds no personal values. Events read from the
     topic belong to one stream only. So few streams may hold such events at a time, each until `held_slot` is closed.
     """
     events = None if decrypts else follower.event_buffer.events_from(partition, position, _PAGE_EVENTS)
@@ -139,7 +139,8 @@ def _read_events(
 ) -> list[StreamEvent]:
     codec = follower.decrypting_codec if decrypts else follower.redacting_codec
     batches = replace(follower.log(partition), codec=codec).events(start, end, _PAGE_EVENTS)
-    return first_page(to_stream_event(partition, record) for record in next(batches, []))
+    nullify = None if decrypts else follower.aggregate
+    return first_page(to_stream_event(partition, record, nullify) for record in next(batches, []))
 
 
 async def _start_positions(gateway: Gateway, request: Request, follower: AggregateFollower) -> dict[int, int]:

@@ -7,7 +7,8 @@ from msgspec.json import decode
 
 from aggregates.counter import Counter
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.masking import mask, mask_data
+from cqrs_cli.core.personal.masking import mask, mask_data, nullify_data
+from cqrs_cli.core.personal.personal_fields import personal_fields
 from cqrs_cli.testing.strategies import messages_of
 from tests.core.personal.customer import Customer, Order, Ordered, Register, Registered
 
@@ -32,6 +33,14 @@ def test_redacting_twice_changes_nothing(message: Struct) -> None:
 @given(messages)
 def test_redacted_json_is_json_of_redacted_message(message: Struct) -> None:
     assert mask_data(type(message), encode_json(message)) == encode_json(mask(message))
+
+
+@given(messages)
+def test_only_personal_fields_become_null(message: Struct) -> None:
+    nullified = decode(nullify_data(type(message), encode_json(message)))
+    expected = decode(encode_json(message))
+    expected |= {field.wire: None for field in personal_fields(type(message))}
+    assert nullified == expected
 
 
 def test_missing_field_gets_its_redacted_value() -> None:

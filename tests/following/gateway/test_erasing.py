@@ -106,3 +106,9 @@ def test_description_has_what_is_served(
     api = describe_api([aggregate], read_only, True, erases)
     assert (f"/{aggregate.name}/{{id}}/cqrs.Erase" in api["paths"]) == described
     assert ("Erase" in api["components"]["schemas"]) == described
+
+
+def test_personal_fields_of_states_permit_null() -> None:
+    schemas = describe_api([CUSTOMER], False, True)["components"]["schemas"]
+    assert schemas["Customer"]["properties"]["name"]["anyOf"][1] == {"type": "null"}
+    assert "anyOf" not in schemas["Register"]["properties"]["name"]
