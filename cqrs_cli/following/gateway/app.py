@@ -5,6 +5,7 @@ from importlib import resources
 from urllib.parse import unquote
 
 from starlette.applications import Starlette
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -21,6 +22,15 @@ from cqrs_cli.following.gateway.reads import handle_history, handle_list, handle
 from cqrs_cli.following.gateway.responses import json_response, problem_handler
 from cqrs_cli.following.gateway.streams import handle_stream
 from cqrs_cli.following.gateway.token import GatewayTokens
+
+
+class _AnyPathConvertor(PathConvertor):
+    """Matches any path. Starlette's own convertor matches no line ends, which an aggregate's id may contain."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("any", _AnyPathConvertor())
 
 #: First path segments that the gateway itself uses.
 RESERVED_PATHS = frozenset({"healthz", "readyz", "metrics", "openapi.json"})
@@ -72,7 +82,7 @@ def make_app(gateway: Gateway, hosts: Collection[str], tokens: GatewayTokens) ->
         raise Problem(404, "no such path", "GET /openapi.json lists the paths")
 
     return Starlette(
-        routes=[Route("/{path:path}", handle, methods=["GET", "POST"])],
+        routes=[Route("/{path:any}", handle, methods=["GET", "POST"])],
         middleware=[
             Middleware(RequestTimer, metrics=metrics),
             Middleware(AuthMiddleware, hosts=hosts, tokens=tokens),

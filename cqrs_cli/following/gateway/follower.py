@@ -62,6 +62,7 @@ class AggregateFollower:
         self.connection, self.aggregate, self.partitioner = connection, aggregate, partitioner
         self.topics = aggregate_topics.topics
         self._aggregate_topics, self._folder, self._report = aggregate_topics, folder, report
+        self._is_outage_reported = False
         self.redacting_codec = redacting_codec(connection, aggregate)
         # Each page of a stream reads the keys again, because each stream has its own position.
         self.decrypting_codec = decrypting_codec(connection, self.topics, aggregate, max_key_age=0)
@@ -202,20 +203,23 @@ class AggregateFollower:
         return sum(replica.aggregate_count() for replica in self.replicas.values())
 
     def _run(self) -> None:
-        last_problem = ""
         while self.error is None and not self._stopping.is_set():
             try:
                 self._follow()
             except CqrsError as error:
                 self.error = self._cause(error)
                 if self.error is None:
-                    if error.message != last_problem:
-                        last_problem = error.message
-                        self._report(f"{self.topics.events}: {last_problem}; still trying")
+                    self._report_outage(f"{self.topics.events}: {error.message}; still trying")
                     self._stopping.wait(1.0)
             except Exception as bug:
                 self.error = CqrsError(f"{self.topics.events}: {type(bug).__name__}: {bug}", "see the log")
         self.on_arrival()
+
+    def _report_outage(self, text: str) -> None:
+        """Report that events cannot be read, once until they can be read again."""
+        if not self._is_outage_reported:
+            self._report(text)
+        self._is_outage_reported = True
 
     def _cause(self, error: CqrsError) -> CqrsError | None:
         """Return the error that ends the follower; None for a temporary error.
@@ -246,7 +250,7 @@ class AggregateFollower:
             self.topics.events,
             positions,
             lambda record: True,
-            self._report,
+            self._report_outage,
             self._topic_identity,
         )
         try:
@@ -260,6 +264,7 @@ class AggregateFollower:
                     self._check_requested.clear()
                     if self._has_new_partitions():
                         return
+                    self._is_outage_reported = False
                     last_check = time.monotonic()
         except NotOwnerError:
             raise ConfigurationError(

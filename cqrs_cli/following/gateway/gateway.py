@@ -153,6 +153,7 @@ class Gateway:
     answers: Budget = field(init=False)
     requests: int = 0  # requests in progress
     streams: int = 0  # open streams
+    is_stopping: bool = False  # open streams end, and their clients connect again later
 
     def __post_init__(self) -> None:
         self.read_slots = asyncio.Semaphore(self.limits.concurrent_reads)

@@ -116,6 +116,13 @@ class GatewayServer(uvicorn.Server):
             follower.start()
         await super().startup(sockets)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the streams, which would not end by themselves, then wait for the other requests."""
+        self.gateway.is_stopping = True
+        for notifier in self.gateway.notifiers.values():
+            notifier.notify()
+        await super().shutdown(sockets)
+
     def _wake_callback(
         self, loop: asyncio.AbstractEventLoop, name: str, follower: AggregateFollower
     ) -> Callable[[], None]:

@@ -84,7 +84,7 @@ async def _events(
 ) -> AsyncIterator[str]:
     yield ": \n\n"  # the client sees at once that the stream is open
     try:
-        while follower.error is None:
+        while follower.error is None and not gateway.is_stopping:
             wait_for_events, idle = gateway.notifiers[follower.aggregate.name].subscribe(), True
             for partition, end in follower.event_buffer.ends.items():
                 position = positions.setdefault(partition, 0)

@@ -72,10 +72,11 @@ def test_pages_are_in_order(gateway: GatewayClient) -> None:
 
 
 def test_any_id_can_be_read(gateway: GatewayClient) -> None:
-    for name in ("a/b", "ü ?&#", "..", "history"):
+    for name in ("a/b", "ü ?&#", "..", "history", "a\nb"):
         assert gateway.post(name, "Open", {"owner": "ann"}).status in (200, 422)
     response = gateway.get("/bank_account/a%2Fb?at_least=1&wait=20s")
     assert response.body["id"] == "a/b"
+    assert gateway.get("/bank_account/a%0Ab?at_least=1&wait=20s").body["id"] == "a\nb"
     assert gateway.get("/bank_account/history?at_least=1&wait=20s").body["id"] == "history"
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import signal
 import socket
 import threading
@@ -19,8 +20,9 @@ from cqrs_cli.following.gateway.server import GatewayServer, listen, open_follow
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
-from tests.following.gateway.conftest import running_gateway
+from tests.following.gateway.conftest import open_stream, running_gateway
 from tests.support import ROOT
+from tests.support.brokers import broker
 from tests.support.harness import TopicHarness
 from tests.support.topic_loss import recreate_topics
 from tests.support.waiting import eventually
@@ -69,6 +71,31 @@ def test_recreated_topic_ends_the_gateway(connection: Connection, prefix: str, t
     assert error.message == f"{harness.topics.events} was recreated while the gateway read it"
     with running_gateway(connection, harness.topics, tmp_path / "gateway", read_only=True) as restarted:
         assert restarted.get("/readyz").status == 200
+
+
+@pytest.mark.kafka
+def test_shutdown_ends_the_streams(connection: Connection, prefix: str, tmp_path: Path) -> None:
+    harness = TopicHarness(connection, prefix, tmp_path, "bank_account")
+    with (
+        running_gateway(connection, harness.topics, tmp_path / "gateway", read_only=True) as gateway,
+        open_stream(gateway, "/bank_account") as stream,
+    ):
+        gateway.server.should_exit = True
+        assert stream.read() == b"\n"
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_an_outage_is_reported_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The gateway replaces its client several times; each client logs that it cannot connect."""
+    with broker(tmp_path / "broker") as own_broker:
+        harness = TopicHarness(own_broker.connection, "", tmp_path, "bank_account")
+        with running_gateway(own_broker.connection, harness.topics, tmp_path / "gateway", read_only=True):
+            own_broker.kill()
+            eventually(lambda: len(set(re.findall(r"rdkafka#consumer-\d+", caplog.text))) >= 4)
+    assert capsys.readouterr().out.count("still trying") == 1
 
 
 @pytest.mark.kafka
