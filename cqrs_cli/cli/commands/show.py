@@ -10,7 +10,7 @@ from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName, argument, option
 from cqrs_cli.cli.positions import read_positions
-from cqrs_cli.cli.render.show import show_text
+from cqrs_cli.cli.render.show import show_text, versions_result
 from cqrs_cli.errors import CqrsError, UsageError
 
 #: Number of records above which a spinner is shown while they are read.
@@ -19,12 +19,14 @@ SPINNER_THRESHOLD = 200_000
 
 @command(
     app,
-    examples=["cqrs show bank_account acc-42 --history", "cqrs show bank_account acc-42 --at 2h"],
+    examples=["cqrs show bank_account acc-42 --at 2h --history", "cqrs show bank_account"],
 )
 def show(
     cli: Cli,
     aggregate: AggregateName,
-    id: Annotated[str, argument("ID", "The aggregate's id.")],
+    id: Annotated[
+        str | None, argument("ID", "The aggregate's id. Default: list all ids with their versions.")
+    ] = None,
     at: Annotated[
         str | None,
         option(
@@ -34,7 +36,7 @@ def show(
     ] = None,
     history: Annotated[bool, option("--history", "Show its events, too.")] = False,
 ) -> None:
-    """Show the state and the version of an aggregate, folded from its committed events.
+    """Show the state and the version of an aggregate, folded from its committed events, or list all ids.
 
     --at TIME shows the last version up to this time; before the first event, version 0 and the initial state. A file
     contains an offset for each partition, {"0": 1200, "1": 0}, or is a certificate (cqrs certificate).
@@ -45,6 +47,16 @@ def show(
     from cqrs_cli.client.codecs import decrypting_codec
 
     topics = cli.topics(aggregate)
+    if id is None:
+        from cqrs_cli.client.queries.versions import read_versions
+
+        if at is not None or history:
+            raise UsageError("ID is missing", f"leave out --at and --history to list the ids of {aggregate}")
+        cli.check_aggregates(aggregate)
+        with cli.show_spinner("reading the events") if cli.is_live else nullcontext():
+            versions = read_versions(cli.connection(), topics)
+        cli.print_result(*versions_result(aggregate, versions))
+        return
     positions = read_positions("--at", at, topics.events)
     state_filter = queries.parse_at(at if positions is None else None)
     loaded_aggregate = cli.aggregate(aggregate)
@@ -61,7 +73,7 @@ def show(
         if not first_records and positions is None:
             raise CqrsError(
                 f"no {aggregate} has the id {id!r}: its version is 0",
-                "ids are case-sensitive; cqrs tail prints the events of all ids",
+                f"ids are case-sensitive; list them: cqrs show {aggregate}",
             )
         aggregate_history = queries.fold_history(
             loaded_aggregate, id, chain(first_records, records), state_filter

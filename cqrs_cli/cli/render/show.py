@@ -1,5 +1,6 @@
 """The text of `cqrs show`: an aggregate's state and history."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.cli.output import json_line, printable
@@ -24,6 +25,13 @@ EVENTS: "tuple[Column[EventEnvelope], ...]" = (
     Column("data", lambda event: bytes(event.data).decode(errors="replace"), "data"),
     Column("causationid", header="caused by", no_wrap=True),
 )
+
+
+def versions_result(aggregate: str, versions: Mapping[str, int]) -> tuple[dict[str, Any], list[str]]:
+    """Return the ids and versions of an aggregate as a document, and as lines."""
+    rows = [{"id": aggregate_id, "version": version} for aggregate_id, version in versions.items()]
+    lines = [f"{printable(aggregate_id)}  version {version}" for aggregate_id, version in versions.items()]
+    return {"aggregate": aggregate, "aggregates": rows}, lines or [f"no {aggregate} has events"]
 
 
 def show_text(aggregate: str, id: str, history: "AggregateHistory", with_events: bool) -> "RenderableType":

@@ -31,6 +31,13 @@ def test_unknown_ids_end_with_1(cqrs_on_decisions: Cqrs) -> None:
     assert result.status == 1 and "no bank_account has the id 'unknown': its version is 0" in result.err
 
 
+def test_ids_are_listed_without_an_id(cqrs_on_decisions: Cqrs) -> None:
+    document = cqrs_on_decisions("show", "bank_account", "-o", "json").document
+    assert {"id": "a", "version": 3} in document["aggregates"]
+    assert "a  version 3\n" in cqrs_on_decisions("show", "bank_account").out
+    assert cqrs_on_decisions("show", "bank_account", "--history").status == 2
+
+
 def test_show_before_the_first_event(cqrs_on_decisions: Cqrs) -> None:
     result = cqrs_on_decisions("show", "bank_account", "a", "--at", "2020-01-01T00:00:00Z")
     assert result.status == 0 and "bank_account a  version 0, it did not exist yet" in result.out
