@@ -40,15 +40,15 @@ class Reloader:
         self._contracts: Contracts = {}
 
     def run(self) -> int:
-        """Watch until Ctrl-C, or until another run takes over (`TakenOverError`); then stop the run."""
+        """Watch until Ctrl-C, or until another run takes over; then stop the run, and return its exit status."""
         self._sources = checked_sources = read_sources(self._root, self._package)
         self._contracts = load_contracts(self._names, self._package, self._root)
         try:
             self._start()
-            while True:
-                self._report_exit()
+            while self._exit_status() != TakenOverError.exit_code:
                 checked_sources = self._reload_if_changed(checked_sources)
                 time.sleep(POLL_INTERVAL)
+            return TakenOverError.exit_code
         finally:
             self._stop()
 
@@ -92,14 +92,14 @@ class Reloader:
             except KeyboardInterrupt:
                 child.send_signal(signal.SIGTERM)
 
-    def _report_exit(self) -> None:
-        """Report that the run has ended by itself. Raises `TakenOverError` if another run took over."""
+    def _exit_status(self) -> int | None:
+        """Return the exit status if the run has just ended by itself, and report it, except a takeover."""
         if self._child is None or (status := self._child.poll()) is None:
-            return
+            return None
         self._child = None
-        if status == TakenOverError.exit_code:
-            raise TakenOverError("another run took over", "it decides now, so this run exits")
-        self._report(f"the run ended with {status}; it starts again when a file changes")
+        if status != TakenOverError.exit_code:
+            self._report(f"the run ended with {status}; it starts again when a file changes")
+        return status
 
     def _reload_if_changed(self, checked_sources: Sources) -> Sources:
         """Restart the run if the files have changed, are stable, and the rules allow it; return the checked files."""
