@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from cqrs_cli import errors, registry
 from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
 from cqrs_cli.jobs.engine.partition_job import raise_gravest, result_accumulator
-from cqrs_cli.jobs.engine.session import dataframes
+from cqrs_cli.jobs.engine.session import dataframes, error_texts, spark_failure
 from cqrs_cli.jobs.engine.staging import Target, staging_folder
 from cqrs_cli.jobs.replay.driver import plan_replay
 from cqrs_cli.jobs.replay.output import aggregate_rows, state_schema
@@ -43,7 +43,7 @@ PRIVATE = {
 }
 
 #: The last line of a worker's traceback for an error of cqrs.
-_CQRS_ERROR = re.compile(r"^(?:cqrs_cli\.errors\.)?(\w+Error): (.+)$", re.MULTILINE)
+_CQRS_ERROR = re.compile(r"(?:^|worker: )(?:cqrs_cli\.errors\.)?(\w+Error): (.+)$", re.MULTILINE)
 
 _WORD = re.compile(r"\w+")
 
@@ -226,7 +226,7 @@ class SqlSession:
     def _error_from(self, error: Exception) -> CqrsError:
         from pyspark.errors import AnalysisException, ParseException
 
-        text = str(error)
+        text = "\n".join(error_texts(error))
         for class_name, message_and_hint in _CQRS_ERROR.findall(text)[-1:]:
             error_class = getattr(errors, class_name, None)
             if isinstance(error_class, type):
@@ -237,6 +237,8 @@ class SqlSession:
             return UsageError(f"not SQL: {line}", "write a query of Spark SQL")
         if isinstance(error, AnalysisException):
             return UsageError(line, self._hint(text))
+        if isinstance(failure := spark_failure(self._context, error), ConfigurationError):
+            return failure
         hint = "Spark's log in .cqrs/log has more"
         if self._connection.keys is not None:
             hint = f"{hint}, and values, with --conf spark.log.level=ERROR"

@@ -27,7 +27,11 @@ def field_array(
     """
     field_values = [None if value is None else getattr(value, column.attribute) for value in values]
     return value_array(
-        column, field_values, arrow_type, message_name, "write JSON, which accepts every value"
+        column,
+        field_values,
+        arrow_type,
+        message_name,
+        "JSON accepts every value: write files with --format",
     )
 
 

@@ -75,7 +75,7 @@ class RowMaker(ABC):
         values: list[Any],
     ) -> "pyarrow.Array":
         field_values = list(map(attrgetter(field.attribute), values))
-        hint = "leave option type out, and take it from `data`"
+        hint = "leave option type out (in cqrs sql, query the view …_events), and take it from `data`"
         return value_array(
             field,
             field_values,

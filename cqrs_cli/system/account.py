@@ -1,9 +1,21 @@
-"""The account of this process: containers may run with a uid that has no account."""
+"""The account and the loopback name of this machine: a container may lack both."""
 
 import os
 import pwd
+import socket
 
 from cqrs_cli.errors import ConfigurationError
+
+
+def require_host(name: str) -> None:
+    """Raise `ConfigurationError` if the name of a host of this machine has no address. Spark listens on `localhost`."""
+    try:
+        socket.getaddrinfo(name, None)
+    except OSError as error:
+        raise ConfigurationError(
+            f"this machine does not know the host {name}, on which Spark listens ({error.strerror})",
+            f"add the line 127.0.0.1 {name} to /etc/hosts",
+        ) from error
 
 
 def require_account() -> None:

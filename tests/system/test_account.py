@@ -7,6 +7,7 @@ import pytest
 
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.jobs.engine.session import session
+from cqrs_cli.system.account import require_host
 from cqrs_cli.system.cache import user_cache
 
 
@@ -26,6 +27,11 @@ def test_spark_names_the_missing_account(tmp_path: Path) -> None:
         session("local", {}, tmp_path, "x"),
     ):
         pass
+
+
+def test_unknown_host_is_named() -> None:
+    with pytest.raises(ConfigurationError, match="does not know the host nowhere"):
+        require_host("nowhere.invalid")
 
 
 def test_cache_without_a_home_is_explained() -> None:

@@ -18,7 +18,7 @@ from cqrs_cli.jobs.engine.spark_archive import DRIVER_OPTIONS, with_archives
 from cqrs_cli.registry import source_archive
 from cqrs_cli.runs.session_log import session_log
 from cqrs_cli.system import java
-from cqrs_cli.system.account import require_account
+from cqrs_cli.system.account import require_account, require_host
 from cqrs_cli.system.memory import ARENAS
 
 if TYPE_CHECKING:
@@ -57,6 +57,14 @@ DEFAULTS = {
 #: File names and messages have ASCII digits in every locale.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Duser.language=en -Duser.country=US"
 
+#: The errors of the operating system that an operator can correct.
+_MACHINE_LACKS = re.compile(
+    r"No space left on device|Disk quota exceeded|Read-only file system|Too many open files"
+)
+
+#: The number of causes of an exception to read.
+_MAX_CAUSES = 10
+
 LOG_PROPERTY = "spark.cqrs.log"  # a property of cqrs: the path of this session's log
 
 #: The property with the folder of tables. Spark creates it for any query, by default in the current folder.
@@ -77,10 +85,13 @@ def session(master: str, conf: Mapping[str, str], log_file: Path, name: str) -> 
     its handler of SIGINT. Raises `UnavailableError` if Java or the master is missing, `ConfigurationError` for a master
     or setting that Spark does not accept, `UsageError` for a setting that would break a guarantee.
     """
+    from py4j.protocol import Py4JError
+
     is_local = _is_local(master)
     settings = _settings(master, conf, name, is_local)
     _check_master(master)
     require_account()
+    require_host("localhost")
     java_path = java.find_java()
     settings |= with_archives(java_path, settings)
     with session_log(log_file) as (log, output):
@@ -89,6 +100,8 @@ def session(master: str, conf: Mapping[str, str], log_file: Path, name: str) -> 
             context = _context(settings, gateway, log)
             try:
                 yield context
+            except Py4JError as error:
+                raise spark_failure(context, error) from error
             finally:
                 _stop(context)
 
@@ -143,15 +156,33 @@ def session_property(context: "SparkContext", name: str) -> str | None:
 
 
 def spark_failure(context: "SparkContext", error: Exception) -> CqrsError:
-    """Return the error for a job that Spark ended. Tasks return their own errors, so a worker has died."""
-    java_exception = getattr(error, "java_exception", None)
-    message = (
-        str(java_exception.getMessage() if java_exception is not None else error).strip()
-        or type(error).__name__
-    )
-    return CqrsError(
-        f"Spark gave up: {message.splitlines()[0][:300]}", f"see {session_property(context, LOG_PROPERTY)}"
-    )
+    """Return the error for a job that Spark ended. Tasks return their own errors, so a worker has died, or the machine
+    lacks something.
+    """
+    texts = error_texts(error)
+    log = session_property(context, LOG_PROPERTY)
+    if lack := _MACHINE_LACKS.search("\n".join(texts)):
+        return ConfigurationError(
+            f"Spark gave up: {lack[0]}", f"check the folder of --out, TMPDIR and spark.local.dir; see {log}"
+        )
+    return CqrsError(f"Spark gave up: {texts[0].splitlines()[0][:300]}", f"see {log}")
+
+
+def error_texts(error: Exception) -> list[str]:
+    """Return the texts of an error of Spark and of its causes in the JVM. At least one text, which is not empty."""
+    from py4j.protocol import Py4JError
+
+    java_exception = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    texts = []
+    try:
+        if java_exception is None:
+            texts.append(str(error))
+        while java_exception is not None and len(texts) < _MAX_CAUSES:
+            texts.append(str(java_exception.getMessage() or java_exception.toString()))
+            java_exception = java_exception.getCause()
+    except (OSError, Py4JError):  # the JVM has exited
+        pass
+    return [text for text in map(str.strip, texts) if text] or [type(error).__name__]
 
 
 def dataframes(context: "SparkContext") -> "SparkSession":

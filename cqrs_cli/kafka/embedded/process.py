@@ -188,6 +188,8 @@ def broker_failure(folder: Path, output: list[str], problem: str) -> Configurati
         return ConfigurationError(
             f"{problem}: the disk under {folder} is full", "free disk space, then try again"
         )
+    if any("Too many open files" in line for line in output):
+        return ConfigurationError(f"{problem}: too many open files", "raise the limit: ulimit -n 4096")
     errors = [line for line in output if " ERROR " in line or " FATAL " in line or "Exception" in line]
     reason = (errors or output or ["it printed nothing"])[-1].strip()
     return UnavailableError(

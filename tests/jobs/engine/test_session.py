@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from cqrs_cli.errors import CqrsError, UnavailableError, UsageError
+from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError, UsageError
 from cqrs_cli.jobs.engine.jvm import start_error
 from cqrs_cli.jobs.engine.session import FIXED, LOG_PROPERTY, session, ship_archive, spark_failure
 from cqrs_cli.jobs.engine.slots import wait_for_slots
@@ -244,6 +244,20 @@ def test_first_line_of_an_error_is_reported() -> None:
     context: Any = SimpleNamespace(_conf={LOG_PROPERTY: "spark.log"})
     message = spark_failure(context, RuntimeError("\n  An exception was thrown.\nTraceback")).message
     assert message == "Spark gave up: An exception was thrown."
+
+
+def test_full_disk_is_named() -> None:
+    """The cause is in the last exception of a chain in the JVM."""
+    disk_error = SimpleNamespace(getMessage=lambda: "No space left on device", getCause=lambda: None)
+    write_error = SimpleNamespace(getMessage=lambda: "Task failed", getCause=lambda: disk_error)
+    spark_error, context = (
+        RuntimeError(),
+        cast("SparkContext", SimpleNamespace(_conf={LOG_PROPERTY: "x.log"})),
+    )
+    spark_error.java_exception = write_error  # type: ignore[attr-defined]  # as py4j does
+    error = spark_failure(context, spark_error)
+    assert isinstance(error, ConfigurationError)
+    assert error.message == "Spark gave up: No space left on device"
 
 
 @pytest.mark.spark

@@ -74,7 +74,7 @@ def test_fields_have_their_types() -> None:
 def test_values_that_fit_no_column_are_named(state: AllFieldTypes) -> None:
     with pytest.raises(CqrsError, match=r"the state of 'a': (id|at) does not fit into the column") as raised:
         StateColumns(AllFieldTypes).batch([row(AllFieldTypes()), row(state)])
-    assert raised.value.hint == "write JSON, which accepts every value"
+    assert raised.value.hint.startswith("JSON accepts every value")
 
 
 def test_a_state_without_fields_is_written() -> None:

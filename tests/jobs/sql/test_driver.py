@@ -15,7 +15,7 @@ import pytest
 
 from cqrs_cli.cli.commands.sql import completer
 from cqrs_cli.cli.render.queries.sql import cell_text, csv_lines, print_rows
-from cqrs_cli.errors import ContradictionError, UsageError
+from cqrs_cli.errors import ContradictionError, CqrsError, UsageError
 from cqrs_cli.jobs.engine.session import dataframes
 from cqrs_cli.jobs.engine.staging import Target
 from cqrs_cli.jobs.sql import SqlSession, json_lines, split_queries, text_columns
@@ -37,6 +37,23 @@ class ViewRecorder(SqlSession):
     def _create_view(self, name: str) -> None:
         self.view_names.append(name)
         super()._create_view(name)
+
+
+#: A valid event with a number that no column of Spark can hold.
+EVENT_BEYOND_64_BITS = {
+    "specversion": "1.0",
+    "id": "0/0/0",
+    "source": "/cqrs/bank_account",
+    "type": "bank_account.Deposited",
+    "subject": "x",
+    "time": "2026-11-21T01:02:03.456Z",
+    "causationid": "c",
+    "correlationid": "c",
+    "aggregateversion": 1,
+    "eventindex": 0,
+    "eventcount": 1,
+    "data": {"amount": 2**63},
+}
 
 
 @pytest.mark.kafka
@@ -82,6 +99,9 @@ def test_views_and_errors(
     session_beyond_end = SqlSession(spark, bank.connection, bank.settings, lambda _: {0: 10**6, 1: 0}, flags)
     with pytest.raises(UsageError, match=r"bank_account\.events partition 0 has no offset 1000000"):
         session_beyond_end.query("SELECT * FROM bank_account_state")
+    append_records(bank.connection, bank.topics.events, 0, [json.dumps(EVENT_BEYOND_64_BITS).encode()])
+    with pytest.raises(CqrsError, match="amount does not fit into the column"), session.one_line_errors():
+        list(json_lines(session.query("SELECT amount FROM bank_account_Deposited")).toLocalIterator())
     append_records(bank.connection, bank.topics.events, 0, [b"{}"])
     new_session = SqlSession(spark, bank.connection, bank.settings, flags=flags)
     with pytest.raises(ContradictionError, match="events partition 0 offset"), new_session.one_line_errors():
