@@ -125,7 +125,8 @@ def read_partitions(connection: Cluster, topics: Topics) -> AggregatePartitions:
         lineage = read_lineage(connection, topics, count, HIDDEN_RECORD_TIMEOUT)
         if lineage.was_repartitioned:
             return AggregatePartitions(topics.aggregate, partition_counts, lineage, True, claims)
-    before = min([count, *(claim.partitions for claim in claims)])  # further partitions were added by hand
+    # Further partitions were added by hand.
+    before = min([*partition_counts.values(), *(claim.partitions for claim in claims)])
     return AggregatePartitions(
         topics.aggregate, partition_counts, PartitionLineage((before,)), "lineage" in extras, claims
     )

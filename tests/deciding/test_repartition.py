@@ -28,6 +28,7 @@ from tests.support.harness import TopicHarness
 from tests.support.owners import run_plan
 from tests.support.repartitioning import add_partitions_by_hand, current_lineage
 from tests.support.sampling import sample_cases
+from tests.support.topic_loss import add_partitions
 
 OWN_CLAIM = claim(lineage=1)
 
@@ -56,6 +57,14 @@ def test_interrupted_repartitioning_is_completed() -> None:
         assert plan_repartitioning(current_partitions(count, (4, 8)), 8, "murmur2") == expected_plan(
             8, 8, True
         )
+
+
+@pytest.mark.kafka
+def test_commands_extended_by_hand_are_completed(connection: Connection, prefix: str, tmp_path: Path) -> None:
+    harness = TopicHarness(connection, prefix, tmp_path, "counter", partitions=1)
+    add_partitions(harness, "commands", partitions=2)
+    planned = repartition(connection, harness.topics, 2, "murmur2", lambda text: None)
+    assert (planned.before, planned.after) == (1, 2)
 
 
 def test_manual_extension_is_adopted() -> None:
