@@ -104,7 +104,8 @@ def write_command(
     _check_attribute(names.id, command_id)
     if (error_text := reserved_id_error(command_id, source)) is not None:
         raise UsageError(f"{names.id}: {error_text}", "choose another id")
-    _check_attribute(names.correlation, attributes.correlation or "-")
+    if attributes.correlation is not None:
+        _check_attribute(names.correlation, attributes.correlation)
     _check_trace(attributes, names.option)
     propagated_attributes = attributes.propagated()
     for name, text in propagated_attributes.items():
@@ -116,7 +117,7 @@ def write_command(
         wire_type,
         subject,
         attributes.expected or None,
-        attributes.correlation or None,
+        attributes.correlation,
         attributes.causation or None,
         None if attributes.expiry is None else rfc3339(_limit_to_calendar(attributes.expiry)),
         None if attributes.not_before is None else rfc3339(_limit_to_calendar(attributes.not_before)),

@@ -76,6 +76,10 @@ class ProjectionSpec:
             ]
             for title, rows_of_title in (("expected", expected), ("found", together)):
                 lines += [f"{title}:", *([f"  {dict(row)}" for row in rows_of_title] or ["  no row"])]
+            if _row_counts(together) == _row_counts(map(_without_zones, expected)):
+                lines.append(
+                    "hint: SQLite returns times without a zone, in UTC: expect datetime(…) without tzinfo"
+                )
             raise AssertionError("\n".join(lines))
         return self
 
@@ -102,6 +106,16 @@ def _memory_database() -> "Iterator[Connection]":
             yield db
     finally:
         engine.dispose()
+
+
+def _without_zones(row: Mapping[str, object]) -> dict[str, object]:
+    """Return the row with its times in UTC, without a time zone."""
+    return {
+        name: value.astimezone(UTC).replace(tzinfo=None)
+        if isinstance(value, datetime) and value.tzinfo
+        else value
+        for name, value in row.items()
+    }
 
 
 def _row_counts(rows: Iterable[Mapping[str, object]]) -> Counter[str]:

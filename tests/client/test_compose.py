@@ -200,6 +200,11 @@ def test_unacceptable_ids_are_refused(subject: str) -> None:
         compose(BANK_ACCOUNT, subject, "Deposit", ["amount=1"])
 
 
+def test_empty_correlation_is_refused() -> None:
+    with pytest.raises(UsageError, match="--correlation has 0 bytes"):
+        command_event("amount=1", correlation="")
+
+
 def test_non_utf8_fields_are_refused() -> None:
     with pytest.raises(UsageError):
         command_event("owner=\udcff", command="Open")

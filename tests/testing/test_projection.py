@@ -1,7 +1,8 @@
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import pytest
-from sqlalchemy import Column, Connection, MetaData, String, Table, insert
+from sqlalchemy import Column, Connection, DateTime, MetaData, String, Table, insert
 
 import cqrs_cli as cqrs
 from aggregates.order import Cancelled, Placed
@@ -34,6 +35,19 @@ def test_differing_rows_are_shown() -> None:
         "when:\n  id-1: Placed(customer='ann')\nexpected:\n  no row\n"
         "found:\n  {'customer': 'ann', 'orders': 1}"
     )
+
+
+def test_times_with_zone_are_explained() -> None:
+    metadata, noon = MetaData(), datetime(2026, 1, 1, 12, tzinfo=UTC)
+    table = Table("orders", metadata, Column("at", DateTime))
+
+    def project(db: Connection, events: Sequence[cqrs.Recorded[Placed]]) -> None:
+        db.execute(insert(table), [{"at": event.time} for event in events])
+
+    orders = projection(cqrs.Projection(project, metadata)).when(Placed("ann"), time=noon)
+    orders.rows(table, {"at": noon.replace(tzinfo=None)})
+    with pytest.raises(AssertionError, match="hint: SQLite returns times without a zone"):
+        orders.rows(table, {"at": noon})
 
 
 def test_batches_may_not_change_rows() -> None:
