@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from typing import Generic, NamedTuple, Self, TypeVar
 
 from confluent_kafka import Consumer, KafkaException
 
@@ -147,7 +147,9 @@ class ClaimReader(Generic[_P]):
             # off from the others reported "unknown partition" for minutes after all brokers were back. The owners check
             # whether a partition is really missing.
             self.__exit__()
-            reason: Any = error.message if isinstance(error, MissingError) else error
+            reason = (
+                error if isinstance(error, KafkaException) else "no broker with the partitions is reachable"
+            )
             raise unreachable_error(self._connection, reason) from error
 
     def _client(self, group: str) -> Consumer:

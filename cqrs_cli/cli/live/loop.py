@@ -31,16 +31,21 @@ def snapshots(
 ) -> Iterator[StatusSnapshot]:
     """Poll every `interval` seconds; yield each snapshot with the rates since the previous snapshot, the first without.
 
-    If the broker is unavailable, `report_error` gets the reason. `sleep` returns True to end the loop.
+    If the broker is unavailable, `report_error` gets the reason, once until a poll succeeds. `sleep` returns True to
+    end the loop.
     """
     previous_snapshot: StatusSnapshot | None = None
+    reported = ""
     while True:
         started_at = time.monotonic()
         try:
             current_snapshot = poll()
         except UnavailableError as error:
-            report_error(error.message)
+            if error.message != reported:
+                report_error(error.message)
+            reported = error.message
         else:
+            reported = ""
             previous_snapshot = with_rates(previous_snapshot, current_snapshot)
             yield previous_snapshot
         if sleep(max(0.0, started_at + interval - time.monotonic())):
