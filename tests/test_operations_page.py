@@ -1,18 +1,14 @@
-"""docs/operations.md is correct: its unit file, its commands, and its backup, which is restored."""
+"""docs/operations.md is correct: its unit file and its commands."""
 
 import configparser
 import re
 import shlex
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from cqrs_cli import errors
 from cqrs_cli.cli import main
 from cqrs_cli.cli.context import Call
-from cqrs_cli.kafka.embedded import broker as embedded
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.system.limits import BASE_DESCRIPTORS, DESCRIPTORS_PER_BROKER, OWNER_DESCRIPTORS
 from tests.support import ROOT
@@ -20,7 +16,7 @@ from tests.support.page import Page
 
 PAGE = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
 FIGURES = (ROOT / "docs/figures.md").read_text(encoding="utf-8")
-DEPLOY, REPARTITION, BACKUP, WATCH = Page("docs/operations.md").commands()
+DEPLOY, REPARTITION, WATCH = Page("docs/operations.md").commands()
 CODES = dict(re.findall(r"^\| ([\d, ]+) \| [^|]+ \| (yes|no)\b", PAGE, re.MULTILINE))
 
 
@@ -70,7 +66,7 @@ def test_unit_waits_for_the_last_checkpoint() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [line for line in (*DEPLOY, *REPARTITION, *BACKUP, *WATCH) if line.startswith("cqrs ")]
+    "line", [line for line in (*DEPLOY, *REPARTITION, *WATCH) if line.startswith("cqrs ")]
 )
 def test_documented_commands_are_valid(line: str) -> None:
     assert isinstance(main.parse(shlex.split(line)[1:]), Call)
@@ -82,25 +78,3 @@ def test_figures_equal_the_figures_page() -> None:
         assert figure in sizes and figure in FIGURES
     assert f"for each worker {BASE_DESCRIPTORS}; for each partition {OWNER_DESCRIPTORS}" in sizes
     assert f"plus {DESCRIPTORS_PER_BROKER} for each broker beyond the first" in sizes
-
-
-@pytest.mark.kafka
-@pytest.mark.spark
-@pytest.mark.slow
-def test_documented_backup_is_restored(tmp_path: Path) -> None:
-    (tmp_path / "cqrs.toml").touch()
-    (tmp_path / "aggregates").symlink_to(ROOT / "aggregates")
-    preparation = ["cqrs init counter", "cqrs send counter c-1 Increment", "cqrs run --once counter"]
-    output = ""
-    try:
-        for line in [*preparation, *BACKUP, "cqrs show counter c-1 -o json"]:
-            program, *arguments = shlex.split(line)
-            command = [sys.executable, "-m", "cqrs_cli"] if program == "cqrs" else [program]
-            process = subprocess.run(
-                [*command, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=180
-            )
-            assert process.returncode == 0, (line, process.stdout, process.stderr)
-            output = process.stdout
-    finally:
-        embedded.stop_broker(tmp_path)
-    assert '"version":2' in output  # events between backup and loss are gone

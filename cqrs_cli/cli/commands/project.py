@@ -61,7 +61,7 @@ def project(
     Rows and position share one transaction. A later cqrs project of the same tables takes over; the earlier one exits
     with 6. After a change of the revision, or with --rebuild, it fills shadow tables and swaps them in.
 
-    It waits for a database or broker that is down; with --once for a minute, then it exits with 4.
+    It waits if the database is down or the broker stops; with --once for a minute, then it exits with 4.
     docs/projections.md explains passwords and databases.
     """
     from cqrs_cli.cli.render.display import RecordsDisplay
