@@ -185,9 +185,7 @@ def broker_failure(folder: Path, output: list[str], problem: str) -> Configurati
     """Return the error, with the last error in the log, and the path of the log. `problem`: sample "Kafka ended"."""
     is_full = shutil.disk_usage(folder).free < FULL_BELOW  # then the log lacks the line with the reason
     if is_full or any("No space left on device" in line for line in output):
-        return ConfigurationError(
-            f"{problem}: the disk under {folder} is full", "free disk space, then try again"
-        )
+        return ConfigurationError(f"{problem}: the disk under {folder} is full", "free space, then try again")
     if any("Too many open files" in line for line in output):
         return ConfigurationError(f"{problem}: too many open files", "raise the limit: ulimit -n 4096")
     errors = [line for line in output if " ERROR " in line or " FATAL " in line or "Exception" in line]

@@ -85,11 +85,9 @@ def _count_mistakes(topics: Topics, infos: Mapping[Kind, TopicInfo]) -> Iterable
     counts = {topics.name(kind): info.partitions for kind, info in infos.items()}
     if len(set(counts.values())) > 1:
         count_list = ", ".join(f"{name} {count}" for name, count in counts.items())
-        smallest, largest = min(counts.values()), max(counts.values())
-        common_count = smallest * -(-largest // smallest)  # a multiple, rounded up
         yield ConfigurationError(
             f"the topics of {topics.aggregate} differ in their number of partitions: {count_list}",
-            f"raise all to one count: cqrs repartition {topics.aggregate} --partitions {common_count}; "
+            f"raise all to one multiple of {min(counts.values())}: cqrs repartition {topics.aggregate} --partitions …; "
             "or delete empty topics, then run cqrs init",
         )
 
