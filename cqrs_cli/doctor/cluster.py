@@ -7,6 +7,13 @@ from pathlib import Path
 
 from cqrs_cli.core.deferral.deferrals import CLOCK_TOLERANCE
 from cqrs_cli.doctor.check import Check, fail, ok, run_check, warn
+from cqrs_cli.doctor.kafka_faults import (
+    TRANSACTION_SETTINGS,
+    check_internal_topics,
+    check_release,
+    check_topic_settings,
+    check_transaction_settings,
+)
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.formatting import counted
 from cqrs_cli.kafka.admin.clock import OwnClock, clock_message, local_clock
@@ -19,7 +26,6 @@ from cqrs_cli.kafka.topics.checks import missing_topics, mistakes
 from cqrs_cli.kafka.topics.process_topics import ProcessUse
 from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
-from cqrs_cli.kafka.transactional import TRANSACTION_TIMEOUT, transaction_timeout_error
 from cqrs_cli.keyspace.key_space import poll_key_space
 from cqrs_cli.settings.durations import milliseconds
 
@@ -56,16 +62,19 @@ def check_cluster(
     processes: Sequence[ProcessUse] = (),
     tolerance: timedelta = DEFAULT_TOLERANCE,
     personal: Collection[str] = (),
+    is_embedded: bool = False,
 ) -> Iterator[Check]:
     """Check the cluster of `connection` and the topics of these aggregates, as far as the roles need them. If `run` is
     among the roles, the topics of these processes are checked, too. `personal`: the names of the aggregates with
-    personal fields.
+    personal fields. `is_embedded`: it is the project's own broker.
     """
     processes = processes if "run" in roles else ()
     with Admin(connection) as admin:
         brokers = admin.broker_count()
-        version_text = f"Kafka {admin.broker_version()} or newer at {connection.bootstrap_server}"
+        version = admin.broker_version()
+        version_text = f"Kafka {'.'.join(map(str, version))} or newer at {connection.bootstrap_server}"
         yield ok("broker", f"{version_text}, {counted(brokers, 'broker')}, cluster {admin.cluster_id()}")
+        yield from check_release(version, brokers, is_embedded)
         yield from run_check("data path", lambda: _check_data_path(connection))
         yield from run_check("clock", lambda: compare_clocks(admin, tolerance))
         topic_infos: dict[str, TopicInfo] = {}
@@ -75,7 +84,9 @@ def check_cluster(
             yield from run_check("topics", partial(_check_topics, admin, topics, plan, brokers, topic_infos))
         if processes:
             yield from run_check("processes", lambda: _check_processes(admin, processes, topic_infos))
+        yield from check_topic_settings(topic_infos)
         if "run" in roles:
+            yield from run_check("topics", lambda: check_internal_topics(admin, brokers))
             yield from run_check("transactions", lambda: _check_transactions(admin, topic_infos))
         yield from run_check("acls", lambda: _check_acls(admin, aggregates, roles, processes, personal))
 
@@ -178,16 +189,14 @@ def _check_processes(
 
 
 def _check_transactions(admin: Admin, topic_infos: dict[str, TopicInfo]) -> Iterator[Check]:
-    """Check that the brokers allow the transaction timeout, and that no transaction blocks readers for too long."""
+    """Check the brokers' settings for transactions, and that no transaction blocks readers for too long."""
     partitions = [
         (name, partition)
         for name, info in topic_infos.items()
         if info.operations is None or "READ" in info.operations
         for partition in range(info.partitions)
     ]
-    limit = admin.max_transaction_timeout()
-    if limit is not None and limit < TRANSACTION_TIMEOUT * 1000:
-        yield fail("transactions", transaction_timeout_error(TRANSACTION_TIMEOUT, limit))
+    yield from check_transaction_settings(admin.broker_settings(TRANSACTION_SETTINGS))
     open_transactions = admin.all_open_transactions(partitions) if partitions else []
     now = local_clock()
     hanging = [transaction for transaction in open_transactions if transaction.hangs(now)]

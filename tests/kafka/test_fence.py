@@ -78,4 +78,5 @@ def test_too_low_broker_timeout_is_named(connection: Connection, prefix: str) ->
     with pytest.raises(ConfigurationError, match=r"timeout\.ms is lower, .* of 1000000 ms"):
         writer.fence()
     with Admin(connection) as admin:
-        assert admin.max_transaction_timeout() == 900_000
+        name = "transaction.max.timeout.ms"
+        assert admin.broker_settings([name]) == {1: {name: "900000"}}

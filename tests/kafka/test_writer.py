@@ -27,9 +27,13 @@ from cqrs_cli.kafka.write_errors import (
 )
 from cqrs_cli.kafka.writer import FencedWriter, WrittenEnds
 from tests.support.batch_writing import commit_batch
+from tests.support.raw_requests import raw_client
 from tests.support.transactional_topic import TransactionalTopic
 
 pytestmark = pytest.mark.kafka
+
+#: Kafka's error code for a request of a fenced producer.
+_PRODUCER_FENCED = 90
 
 
 class Partition:
@@ -253,3 +257,22 @@ def test_keys_commit_with_their_batch(partition: Partition) -> None:
     (records,) = read(partition.connection, keys, 1, 0, 5)
     assert [(record.key, record.value) for record in records] == [(b"c-1", b"key"), (b"c-2", None)] * 2
     assert records[0].headers == [("cqrs.command", b"7")]
+
+
+@pytest.mark.covers("all-or-none")
+def test_late_commit_request_ends_no_transaction(partition: Partition) -> None:
+    """A delayed commit request of the previous writer does not commit half of this writer's transaction (KIP-890)."""
+    partition.write(partition.writer(), "one")
+    id = partition.topics.transactional_id(0)
+    with raw_client(partition.connection) as client:
+        previous_producer = client.writer(id)
+        writer = partition.writer()
+        with writer.batch(partition.group) as batch:
+            batch.write(Decisions(0, [(b"two", b"k", 7)], [(b"two", b"k", 7)]))
+            assert writer._producer.flush(10) == 0
+            assert client.state(id) == "Ongoing"
+            assert client.end_transaction(id, previous_producer, commit=True) == _PRODUCER_FENCED
+            assert partition.standing() == GroupCommit(1, "one")
+            batch.set_position(2, "two")
+    assert partition.values(partition.topics.outcomes) == [b"one", b"two"]
+    assert partition.standing() == GroupCommit(2, "two")

@@ -110,6 +110,19 @@ class RawClient:
         description = self._client.describe_transactions([id])[id]
         return Producer(description.producer_id, description.producer_epoch)
 
+    def end_transaction(self, id: str, producer: Producer, commit: bool) -> int:
+        """Send a request to end the open transaction. Return the response's error code."""
+        from kafka.protocol.producer import EndTxnRequest
+
+        request = EndTxnRequest(
+            transactional_id=id,
+            producer_id=producer.id,
+            producer_epoch=producer.epoch,
+            committed=commit,
+            max_version=3,
+        )
+        return int(self.send(request).error_code)
+
     def state(self, id: str) -> str:
         """Return the state of a transactional id's transaction, as its coordinator reports it."""
         return str(self._client.describe_transactions([id])[id].state.value)

@@ -36,6 +36,7 @@ def check_brokers(cli: Cli, settings: "Settings", role: Role | None) -> "Iterato
             process_uses(settings),
             settings.max_clock_skew,
             personal_aggregates(settings),
+            is_embedded=settings.bootstrap_server is None,
         )
 
     yield from run_check("broker", run_checks)

@@ -39,10 +39,10 @@ def topic_configs(client: Any, names: Iterable[str]) -> dict[str, dict[str, str]
     return configs_of
 
 
-def broker_config(client: Any, broker: int, name: str) -> str | None:
-    """Return a setting of a broker; None if the user may not read it."""
+def broker_configs(client: Any, broker: int, names: Iterable[str]) -> dict[str, str]:
+    """Return settings of a broker, without empty settings; an empty dict if the user may not read them."""
     from kafka.protocol.admin import DescribeConfigsRequest
 
-    request = DescribeConfigsRequest(resources=[(_BROKER_RESOURCE, str(broker), [name])])
+    request = DescribeConfigsRequest(resources=[(_BROKER_RESOURCE, str(broker), [*names])])
     (result,) = send_request(client, request, broker).results
-    return next((config.value for config in result.configs if config.name == name), None)
+    return {config.name: config.value for config in result.configs if config.value is not None}

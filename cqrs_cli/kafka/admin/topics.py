@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.admin import authorized, client, hanging, transactions
 from cqrs_cli.kafka.admin.clock import OwnClock, clock_difference, local_clock
-from cqrs_cli.kafka.admin.configs import broker_config, topic_configs
+from cqrs_cli.kafka.admin.configs import broker_configs, topic_configs
 from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.topics.acls import RequiredAcl
@@ -57,18 +57,17 @@ class Admin:
         brokers = self._call(self._client.describe_cluster)["brokers"]
         return sum(not broker.get("is_fenced") for broker in brokers)
 
-    def max_transaction_timeout(self) -> int | None:
-        """Return the least `transaction.max.timeout.ms` of the brokers; None if the user may not see it."""
+    def broker_settings(self, names: Collection[str]) -> dict[int, dict[str, str]]:
+        """Return these settings of each active broker, by node id; none of a broker that the user may not see."""
         brokers = self._call(self._client.describe_cluster)["brokers"]
         nodes = [broker["broker_id"] for broker in brokers if not broker.get("is_fenced")]
-        values = [
-            self._call(broker_config, self._client, node, "transaction.max.timeout.ms") for node in nodes
-        ]
-        return min((int(value) for value in values if value is not None), default=None)
+        return {node: self._call(broker_configs, self._client, node, names) for node in nodes}
 
-    def broker_version(self) -> str:
-        """Return the Kafka release whose protocol the broker supports at least: `4.1`."""
-        return ".".join(str(part) for part in self._client._manager.broker_version)
+    def broker_version(self) -> tuple[int, ...]:
+        """Return the Kafka release whose protocol the broker supports at least, such as `(4, 3)`. kafka-python 3.0.12
+        distinguishes no releases after 4.3.
+        """
+        return tuple(self._client._manager.broker_version)
 
     def clock_difference(self, own_clock: OwnClock = local_clock) -> int | None:
         """Return this machine's lead over the broker's clock in ms; None if the time of the broker is unknown."""

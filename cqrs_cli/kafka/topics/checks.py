@@ -6,7 +6,13 @@ from typing import TypeAlias
 
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.topics.personal_checks import key_mistakes, unencrypted_mistakes
-from cqrs_cli.kafka.topics.topic_info import UNLIMITED, TopicInfo, timestamp_limit_mistakes, wrong_setting
+from cqrs_cli.kafka.topics.topic_info import (
+    UNLIMITED,
+    TopicInfo,
+    diskless_mistakes,
+    timestamp_limit_mistakes,
+    wrong_setting,
+)
 from cqrs_cli.kafka.topics.topics import (
     ENVELOPE_OVERHEAD,
     KINDS,
@@ -65,6 +71,7 @@ def mistakes(
     """Return errors for all mistakes in the existing topics, by kind in `infos`; the gravest first."""
     lineage, keys = extras.get("lineage"), extras.get("keys")
     return [
+        *diskless_mistakes((topics.name(kind), info) for kind, info in [*infos.items(), *extras.items()]),
         *(() if keys is None else key_mistakes(topics, infos, keys)),
         *(
             _count_mistakes(topics, infos)

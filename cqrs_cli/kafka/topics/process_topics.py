@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.topics.acls import RequiredAcl
-from cqrs_cli.kafka.topics.topic_info import TopicInfo
+from cqrs_cli.kafka.topics.topic_info import TopicInfo, diskless_mistakes
 from cqrs_cli.kafka.topics.topics import min_insync_replicas
 
 
@@ -51,6 +51,8 @@ class ProcessTopics:
         """Return the error for a topic that is missing or has wrong settings; None otherwise."""
         if info is None:
             return ConfigurationError(f"topic {self.positions} does not exist", "create it: cqrs init")
+        for diskless in diskless_mistakes([(self.positions, info)]):
+            return diskless
         policy = info.configs.get("cleanup.policy", "delete")
         if policy == "compact":
             return None

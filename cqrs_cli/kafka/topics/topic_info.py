@@ -33,6 +33,20 @@ def wrong_setting(topic: str, name: str, value: str, requirement: str, reason: s
     )
 
 
+def diskless_mistakes(topics: Iterable[tuple[str, TopicInfo]]) -> Iterable[ConfigurationError]:
+    """Yield the error for each diskless topic of (name, description) pairs. A diskless topic (KIP-1163) accepts neither
+    transactions nor compaction, and its kind is chosen at its creation.
+    """
+    for name, info in topics:
+        if info.configs.get("diskless.enable") == "true":
+            yield ConfigurationError(
+                f"topic {name} is diskless (diskless.enable=true): diskless topics have no transactions and no"
+                " compaction",
+                "create it as a classic topic: set log.diskless.enable=false on the brokers, delete the topic if it is"
+                " empty, then run cqrs init",
+            )
+
+
 def upper_limit_mistakes(
     topic: str, info: TopicInfo, name: str, limit: int, reason: str
 ) -> Iterable[ConfigurationError]:

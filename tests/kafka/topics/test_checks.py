@@ -6,10 +6,12 @@ from datetime import timedelta
 import pytest
 
 from cqrs_cli.kafka.topics.checks import Extras, aggregate_topics, missing_topics, mistakes
+from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import (
     KINDS,
     LINEAGE_CONFIGS,
+    ExtraKind,
     Kind,
     TopicPlan,
     Topics,
@@ -199,3 +201,25 @@ def test_valid_topics_have_ids_and_sizes() -> None:
         "dead-letters": 1_114_124,
         "deferred": 1_114_124,
     }
+
+
+@pytest.mark.parametrize("kind", ["events", "deferred"])
+def test_diskless_topics_are_refused(kind: Kind) -> None:
+    (error,) = mistakes(TOPICS, topics_with_config(kind, diskless_enable="true"), TopicPlan())
+    assert error.message.startswith(f"topic p.bank.{kind} is diskless (diskless.enable=true)")
+    assert "log.diskless.enable=false" in error.hint
+    assert error_messages(topics_with_config(kind, diskless_enable="false")) == []
+
+
+@pytest.mark.parametrize("extra", ["lineage", "keys"])
+def test_diskless_extra_topics_are_refused(extra: ExtraKind) -> None:
+    info = TopicInfo("id", 1, 1, {**extra_configs(extra), "diskless.enable": "true"})
+    (error,) = mistakes(TOPICS, valid_topics(), TopicPlan(), {extra: info})
+    assert error.message.startswith(f"topic {TOPICS.name(extra)} is diskless")
+
+
+def test_diskless_positions_are_refused() -> None:
+    topics = ProcessTopics("checkout")
+    info = TopicInfo("id", 1, 1, {**topics.configs(1), "diskless.enable": "true"})
+    error = topics.mistake(info)
+    assert error is not None and error.message.startswith("topic process.checkout.positions is diskless")
