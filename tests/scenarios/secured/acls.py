@@ -131,7 +131,8 @@ class User:
         eventually(lambda: not self.lacking_acls())
 
     def checks(self) -> list[Check]:
-        return list(check_cluster(self.connection, [self.topics], timedelta(hours=24), (self.role,)))
+        window, roles = timedelta(hours=24), (self.role,)
+        return list(check_cluster(self.connection, [self.topics], window, roles, is_embedded=True))
 
     def doctor_missing_acls(self) -> set[str]:
         """Return the ACLs that this user lacks, as `doctor` reports them."""
