@@ -39,8 +39,8 @@ class EventDecryptor:
 
     An `Erased` takes effect for the whole batch that contains it. `personal`: the personal-data annotations; None for
     an aggregate without personal fields. `keys`: None for a reader that reads no keys. `only`: the only aggregate id to
-    decrypt; None for all. `max_key_age`: seconds after which known keys are read again before use; None for a reader
-    that moves forward, and therefore reads the `Erased` of each key that it knows.
+    decrypt; None for all. `max_key_age`: seconds after which known keys are read again before use. None means never: a
+    reader that only moves forward reads the `Erased` of each key that it knows.
     """
 
     def __init__(
@@ -65,19 +65,20 @@ class EventDecryptor:
         if self._personal is None:
             return records
         read = ((number, read_encrypted_event(record.value)) for number, record in enumerate(records))
-        marked = {number: event for number, event in read if event is not None}
-        if not marked:
+        encrypted = {number: event for number, event in read if event is not None}
+        if not encrypted:
             return records
         viewed = list(records)
         with self._lock:
             uses = {
-                number: self._key_uses(partition, records[number], event) for number, event in marked.items()
+                number: self._key_uses(partition, records[number], event)
+                for number, event in encrypted.items()
             }
-            known = self._learn(
-                partition, marked.values(), [use for event_uses in uses.values() for use in event_uses]
+            partition_keys = self._learn(
+                partition, encrypted.values(), [use for event_uses in uses.values() for use in event_uses]
             )
-            for number, event in marked.items():
-                keys = {use.kid: self._find(known, partition, use) for use in uses[number]}
+            for number, event in encrypted.items():
+                keys = {use.kid: self._find(partition_keys, partition, use) for use in uses[number]}
                 viewed[number] = self._decrypt(partition, records[number], event, keys)
         return viewed
 
@@ -90,30 +91,30 @@ class EventDecryptor:
         if self._personal is None or self._keys is None or self._keys.keyring is None:
             return None
         with self._lock:
-            known = self._partition_keys(self._keys, partition)
-            known.read_to_end()
-            return known.current_key(subject)
+            partition_keys = self._partition_keys(self._keys, partition)
+            partition_keys.read_to_end()
+            return partition_keys.current_key(subject)
 
     def current_key_id(self, partition: int, subject: str) -> str | None:
         """Return the id of the current data key of an aggregate; None if it has no key. Needs no keyring."""
         if self._personal is None or self._keys is None:
             return None
         with self._lock:
-            known = self._partition_keys(self._keys, partition)
-            known.read_to_end()
-            return known.current_key_id(subject)
+            partition_keys = self._partition_keys(self._keys, partition)
+            partition_keys.read_to_end()
+            return partition_keys.current_key_id(subject)
 
     def check_no_lost_keys(self) -> None:
         """Raise `ContradictionError` for a key that was needed and is lost: it is gone, and no `Erased` names it.
 
-        Call it at the end of a read. An `Erased` is committed together with the tombstone of its key, after all events
-        that it erases. So this method also searches the events that were not read.
+        Call it at the end of a read. The `Erased` of a missing key may be later than the last event that was read: the
+        `Erased` is committed with the key's tombstone, after all events that it erases. So unread events are searched.
         """
         with self._lock:
-            for number, known in self._partitions.items():
-                if known.unresolved_keys:
-                    self._search_erasures(known, number)
-                    known.check_all_resolved()
+            for number, partition_keys in self._partitions.items():
+                if partition_keys.unresolved_keys:
+                    self._search_erasures(partition_keys, number)
+                    partition_keys.check_all_resolved()
 
     def close(self) -> None:
         """Drop the keys and close their log. Idempotent."""
@@ -135,27 +136,27 @@ class EventDecryptor:
         """
         if self._keys is None or self._keys.keyring is None or (not self._partitions and not uses):
             return None
-        known = self._partition_keys(self._keys, partition)
-        self._end_keys(known, events)
-        known.read_if_needed(partition, uses)
-        return known
+        partition_keys = self._partition_keys(self._keys, partition)
+        self._end_keys(partition_keys, events)
+        partition_keys.read_if_needed(partition, uses)
+        return partition_keys
 
-    def _end_keys(self, known: PartitionKeys, events: Iterable[EncryptedEvent]) -> None:
+    def _end_keys(self, partition_keys: PartitionKeys, events: Iterable[EncryptedEvent]) -> None:
         for event in events:
             with suppress(ValueError):  # the code that reads the event rejects it
                 if (kid := event.erased_key) is not None and self._only in (None, event.subject):
-                    known.end_key(event.subject, kid)
+                    partition_keys.end_key(event.subject, kid)
 
-    def _search_erasures(self, known: PartitionKeys, keys_partition: int) -> None:
-        """Search the events, also of target partitions, for an `Erased` of the unresolved keys."""
+    def _search_erasures(self, partition_keys: PartitionKeys, keys_partition: int) -> None:
+        """Search the events for an `Erased` of the unresolved keys, also in child partitions."""
         assert self._keys is not None
-        log, start_offsets = self._keys.log, known.unresolved_offsets()
+        log, start_offsets = self._keys.log, partition_keys.unresolved_offsets()
         for partition in range(keys_partition, log.event_partitions(), self._key_partition_count):
             if partition < min(start_offsets):
                 continue
             for records in log.events_from(partition, start_offsets.get(partition, 0)):
                 self._end_keys(
-                    known, filter(None, (read_encrypted_event(record.value) for record in records))
+                    partition_keys, filter(None, (read_encrypted_event(record.value) for record in records))
                 )
 
     def _partition_keys(self, keys: DecryptorKeys, partition: int) -> PartitionKeys:
@@ -167,10 +168,10 @@ class EventDecryptor:
             )
         return self._partitions[number]
 
-    def _find(self, known: PartitionKeys | None, partition: int, use: KeyUse) -> DataKey | None:
-        if known is None or self._only not in (None, use.subject):
+    def _find(self, partition_keys: PartitionKeys | None, partition: int, use: KeyUse) -> DataKey | None:
+        if partition_keys is None or self._only not in (None, use.subject):
             return None
-        return known.find(partition, use)
+        return partition_keys.find(partition, use)
 
     def _decrypt(
         self, partition: int, record: Record, event: EncryptedEvent, keys: dict[str, DataKey | None]
@@ -209,7 +210,7 @@ class EventRedactor:
         return [replace(record, value=redact_event(personal, record.value or b"")) for record in records]
 
     def may_change(self, value: bytes | None) -> bool:
-        """False if an event with this value has no personal fields."""
+        """True for every event of an aggregate with personal fields, whatever its value."""
         return self._personal is not None
 
     def current_key(self, partition: int, subject: str) -> None:

@@ -21,7 +21,8 @@ class OwnerExit(Generic[_P]):
 
     @property
     def subject(self) -> str:
-        """The name for which equal notes are shown once, such as the aggregate. A note about a single partition names
-        the partition in its text.
+        """The group, such as the aggregate, whose partitions show equal notes only once.
+
+        A note about a single partition must therefore contain the partition.
         """
         raise NotImplementedError

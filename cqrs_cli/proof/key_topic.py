@@ -36,7 +36,7 @@ class KeyVerification:
         later_events: Iterable[Record],
         is_assigned: Callable[[str], bool] = lambda subject: True,
     ) -> None:
-        """Compare with the keys topic. `aggregates`: aggregate id, key entry in the store, and record in the topic.
+        """Compare the keys in the logs with the topic. `aggregates`: id, key entry in the store, record in the topic.
         `later_events`: the events that were written after the logs were read. `is_assigned(subject)`: False for an
         aggregate that has moved to another partition, although its deferred commands may still be in this partition.
         """
@@ -53,10 +53,10 @@ class KeyVerification:
         topic.check_remaining()
 
     def _check_decryption(self, subject: str, topic_key: TopicKey) -> None:
-        keys = None if self._scope.personal is None else self._scope.personal.active_keys
-        if keys is None or topic_key.wrapped is None:
+        checker = None if self._scope.personal is None else self._scope.personal.active_keys
+        if checker is None or topic_key.wrapped is None:
             return
-        if (problem := keys.find_problem(subject, topic_key.wrapped)) is not None:
+        if (problem := checker.find_problem(subject, topic_key.wrapped)) is not None:
             self._findings.add_violation("keys", topic_key.offset, f"cannot be decrypted: {problem}")
 
     def add_violations(self, key_findings: Findings) -> None:
@@ -99,7 +99,8 @@ def erased_keys_in(events: Iterable[Record]) -> Iterator[tuple[str, str]]:
 class KeyTopic:
     """Compares the keys in the logs with the keys topic, which was read after the logs.
 
-    `recently_erased`: subject and key id of each `Erased` that may be later than the check; these keys may be missing.
+    `recently_erased`: subject and key id of each `Erased` that may have been written after the logs were read. These
+    keys may be missing in the keys topic.
     """
 
     def __init__(
@@ -139,6 +140,6 @@ class KeyTopic:
     ) -> None:
         if (problem := key_topic_problem(subject, trace, topic_kid)) is None:
             return
-        is_lost = topic_kid not in trace.erased_kids
-        if not (is_lost and (subject, trace.kid) in self._recently_erased):
+        has_erased_key = topic_kid in trace.erased_kids
+        if has_erased_key or (subject, trace.kid) not in self._recently_erased:
             self._findings.add_violation(log, offset, problem)

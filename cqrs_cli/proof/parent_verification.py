@@ -11,7 +11,7 @@ from cqrs_cli.proof.partition import PartitionVerification, Scratch
 from cqrs_cli.proof.scope import Scope
 
 #: Reads a parent's log before the split: the records of the child's keys.
-ReadBelow = Callable[[LogName], Iterable[list[Record]]]
+ReadParentLog = Callable[[LogName], Iterable[list[Record]]]
 
 
 def verify_parent(
@@ -19,7 +19,7 @@ def verify_parent(
     scope: Scope,
     scratch: Scratch,
     inherited: ParentResults,
-    read_log: ReadBelow,
+    read_log: ReadParentLog,
     *,
     is_continued: bool = False,
 ) -> ParentResults:
@@ -27,7 +27,7 @@ def verify_parent(
 
     Versions and ids are written to the store of `scratch`.
 
-    `is_continued`: a checkpoint already holds all results except the outcomes.
+    `is_continued`: verification continues from its own checkpoint, which holds all results except the outcomes.
     """
     verification = PartitionVerification(scope, scratch, inherited=inherited)
     for records in read_log("outcomes"):

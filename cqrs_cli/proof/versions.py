@@ -23,8 +23,8 @@ class Versions:
         """Check the version to which a command led its aggregate."""
         if events is not None and events.events_read < events.count:
             problem = (
-                f"is of command {command_offset}, whose events are missing from event {events.events_read} of"
-                f" {events.count} on"
+                f"is of command {command_offset}, of which only {events.events_read} of {events.count} events"
+                " were found"
             )
             self._losses.report_missing(command_offset, "events", events.offset, problem)
         if outcome is not None and outcome.status == "accepted":
@@ -53,7 +53,7 @@ class Versions:
 
     def _check_accepted(self, command_offset: int, outcome: OutcomeTrace, events: EventsTrace | None) -> None:
         if events is None:
-            problem = f"is of command {command_offset}, whose events are missing: {outcome.events}"
+            problem = f"is of command {command_offset}, of which 0 of {outcome.events} events were found"
             self._losses.report_missing(command_offset, "outcomes", outcome.offset, problem)
         if outcome.subject is not None:
             log: LogName = "outcomes" if events is None else "events"
@@ -92,6 +92,6 @@ class Versions:
 
 def _out_of_order(subject: str, version: int, version_before: int, version_after: int) -> str:
     if version_before == version_after:
-        return f"says that {subject!r} is at version {version_after}, which is at {version}"
+        return f"has version {version_after}, but {subject!r} is at version {version}"
     explanation = "a version is repeated" if version_before < version else "versions are missing"
     return f"goes on from version {version_before} of {subject!r}, which is at {version}: {explanation}"

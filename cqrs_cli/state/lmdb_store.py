@@ -32,6 +32,7 @@ from cqrs_cli.state.lmdb_types import Database, Transaction
 from cqrs_cli.state.lmdb_view import LmdbView
 from cqrs_cli.state.store import NotOwnerError, Positions, WriteBatch, check_clock, split_by_segment
 
+#: Keys of the database `meta`. The head is the encoded positions and the owner's token.
 _HEAD, _IDENTITY, _CODE = b"head", b"identity", "code"
 _EMPTY_HEAD = encoding.encode_head(Positions(), "")
 _by_key: Callable[[tuple[bytes, bytes]], bytes] = itemgetter(0)
@@ -68,7 +69,7 @@ class LmdbStore:
                 with nullcontext() if readonly else self._env.begin(write=True) as txn:
                     self._meta = self._env.open_db(b"meta", txn, create=not readonly)
                     self._states = self._env.open_db(b"states", txn, create=not readonly)
-                    # Consecutive segments are in different databases: segment s is in database s % 2.
+                    # A segment is a time span as long as the dedup window. Segment s is in database s % 2.
                     self._ids = [
                         self._env.open_db(b"ids.%d" % number, txn, create=not readonly) for number in (0, 1)
                     ]
@@ -132,12 +133,13 @@ class LmdbStore:
 
     def apply(self, change: WriteBatch) -> None:
         check_clock(change)
-        last_segment, segment = change.start.clock // self._window_ms, change.end.clock // self._window_ms
+        start_segment = change.start.clock // self._window_ms
+        end_segment = change.end.clock // self._window_ms
         # Sorted, because neighbouring keys share pages, so each page is looked up and copied once.
         states = sorted(encoding.state_entries(change.states), key=_by_key)
         # (database, entries) for the current and the previous segment
         id_entries = [
-            (self._ids[(segment - age) % 2], sorted(encoding.dedup_entries(remembered), key=_by_key))
+            (self._ids[(end_segment - age) % 2], sorted(encoding.dedup_entries(remembered), key=_by_key))
             for age, remembered in enumerate(split_by_segment(change, self._window_ms))
         ]
         expected = encoding.encode_head(change.start, change.token)
@@ -148,7 +150,7 @@ class LmdbStore:
                 raise NotOwnerError(
                     f"the shard is at {encoding.decode_head(head)}, not {encoding.decode_head(expected)}"
                 )
-            self._drop_segments(txn, last_segment, segment)
+            self._drop_segments(txn, start_segment, end_segment)
             _put(txn, self._states, states)
             for db, entries in id_entries:
                 _put(txn, db, entries)
@@ -222,12 +224,13 @@ class LmdbStore:
             raise NotOwnerError(f"the token is {owner!r}, not {token!r}")
         return positions
 
-    def _drop_segments(self, txn: Transaction, last: int, current: int) -> None:
-        """Empty the databases for the segment `current` and the previous segment, unless they contain these segments
-        already. `last` is the current segment before the change.
+    def _drop_segments(self, txn: Transaction, start_segment: int, end_segment: int) -> None:
+        """Empty the databases of `end_segment` and the segment before it, if they are later than `start_segment`.
+
+        Such a database still contains an older segment.
         """
-        for segment in (current, current - 1):
-            if segment > last:
+        for segment in (end_segment, end_segment - 1):
+            if segment > start_segment:
                 txn.drop(self._ids[segment % 2], delete=False)
 
     def _read(self, read: Callable[[Transaction], _T]) -> _T:

@@ -42,7 +42,7 @@ def test_other_aggregates_have_other_digests(first: Row, second: Row) -> None:
     assert (digest.aggregate_digest(*first) == digest.aggregate_digest(*second)) == (first == second)
 
 
-def test_boundary_of_id_and_state_counts() -> None:
+def test_boundary_between_id_and_state_matters() -> None:
     assert digest.aggregate_digest("a", 1, b"bc") != digest.aggregate_digest("ab", 1, b"c")
 
 

@@ -54,7 +54,7 @@ def error_text(event: EventEnvelope, state: VersionedState | None = None) -> str
     return str(raised.value)
 
 
-def test_process_error_keeps_its_cause() -> None:
+def test_os_error_is_raised_with_its_cause() -> None:
     with pytest.raises(OSError, match="no space left") as raised:
         fold(event(1, "full"))
     assert isinstance(raised.value.__cause__, LookupError)
@@ -93,8 +93,8 @@ def test_second_event_of_version_is_refused() -> None:
     assert error_text(event(2, id="1/20/0"), state) == "'a' has two events of version 2"
 
 
-def test_known_version_is_not_folded_again() -> None:
-    """The caller knows that the next event must follow."""
+def test_fold_next_accepts_only_next_version() -> None:
+    """Unlike `fold_event`, `fold_next` skips no earlier event: its caller must pass the next event."""
     for version, message in (
         (1, "has another event of version 1"),
         (2, "but its next event has version 2: events are missing"),
@@ -162,7 +162,7 @@ def test_newer_fields_are_ignored() -> None:
 
 
 @pytest.mark.parametrize("id", ["", "1", "1/2", "1/2/3/4", "a/b/c"])
-def test_foreign_id_is_refused(id: str) -> None:
+def test_malformed_id_is_refused(id: str) -> None:
     with pytest.raises((FoldError, ValueError)):
         fold_event(AGGREGATE, None, event(1, id=id))
 

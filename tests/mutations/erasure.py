@@ -18,13 +18,13 @@ ERASURE = [
     Mutation(
         "a reader treats a lost key as erased",
         "cqrs_cli/codec/event_decryptor.py",
-        (("                    known.check_all_resolved()\n", "                    pass\n"),),
+        (("                    partition_keys.check_all_resolved()\n", "                    pass\n"),),
         f"{_LOST_KEY_TESTS}::test_lost_key_is_named",
     ),
     Mutation(
         "a reader before an erasure reports the erased key as lost",
         "cqrs_cli/codec/event_decryptor.py",
-        (("                    self._search_erasures(known, number)\n", ""),),
+        (("                    self._search_erasures(partition_keys, number)\n", ""),),
         f"{_LOST_KEY_TESTS}::test_later_erasure_is_found",
     ),
     Mutation(

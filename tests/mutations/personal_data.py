@@ -22,7 +22,7 @@ PERSONAL_DATA = [
     Mutation(
         "a reader keeps an erased key",
         "cqrs_cli/codec/event_decryptor.py",
-        (("                    known.end_key(event.subject, kid)", "                    pass"),),
+        (("                    partition_keys.end_key(event.subject, kid)", "                    pass"),),
         f"{_DECRYPTOR_TESTS}::test_erased_event_ends_a_key_without_tombstone",
     ),
     Mutation(

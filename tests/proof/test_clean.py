@@ -40,7 +40,7 @@ def test_deleted_commands_leave_provable_events(history: History) -> None:
     report = history.verify()
     assert (report.commands, report.deleted["commands"], report.violation_count) == (3, 6, 0)
     del history.events[2]
-    assert only_violation(history) == "outcomes 1 is of command 1, whose events are missing: 1"
+    assert only_violation(history) == "outcomes 1 is of command 1, of which 0 of 1 events were found"
 
 
 def test_deleted_outcomes_and_letters_are_counted(history: History) -> None:
@@ -62,7 +62,7 @@ def test_versions_follow_the_first_known(history: History) -> None:
     starts = {"events": 3, "outcomes": 2}
     assert only_violation(history, starts=starts) == "events 3 is where the log starts: events were deleted"
     history.outcomes[4] = changed_record(history.outcomes[4], {"version": 7})
-    violation = ("outcomes", 8, "says that 'a' is at version 7, which is at 5")
+    violation = ("outcomes", 8, "has version 7, but 'a' is at version 5")
     assert violation in history.violations(starts=starts)
 
 

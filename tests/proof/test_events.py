@@ -14,7 +14,10 @@ from tests.support.foreign_records import changed_record
 @pytest.mark.parametrize(("index", "offset"), [(2, 1), (6, 10)])
 def test_missing_only_event_is_found(history: History, index: int, offset: int) -> None:
     del history.events[index]
-    assert only_violation(history) == f"outcomes {offset} is of command {offset}, whose events are missing: 1"
+    assert (
+        only_violation(history)
+        == f"outcomes {offset} is of command {offset}, of which 0 of 1 events were found"
+    )
 
 
 @pytest.mark.parametrize(
@@ -30,13 +33,13 @@ def test_events_after_unreadable_event_count(history: History) -> None:
     history.events[2] = with_members(history.events[2], value=b"?")
     unreadable, missing = violation_texts(history)
     assert unreadable.startswith("events 2 is not an event")
-    assert missing == "outcomes 1 is of command 1, whose events are missing: 1"
+    assert missing == "outcomes 1 is of command 1, of which 0 of 1 events were found"
 
 
 def test_missing_last_event_is_found(history: History) -> None:
     del history.events[5]
     assert only_violation(history) == (
-        "events 4 is of command 6, whose events are missing from event 2 of 3 on"
+        "events 4 is of command 6, of which only 2 of 3 events were found"
     )
 
 
@@ -83,7 +86,7 @@ def test_jump_without_events_is_found(history: History) -> None:
     del history.events[6]
     assert violation_texts(history) == [
         "outcomes 10 goes on from version 8 of 'b', which is at 1: versions are missing",
-        "outcomes 10 is of command 10, whose events are missing: 1",
+        "outcomes 10 is of command 10, of which 0 of 1 events were found",
     ]
 
 

@@ -30,7 +30,7 @@ def test_versions_follow_unless_lost(history: History) -> None:
     del history.outcomes[1], history.events[2]
     assert (
         only_violation(history, loss=Loss(5, 0, 0))
-        == "outcomes 2 says that 'a' is at version 7, which is at 2"
+        == "outcomes 2 has version 7, but 'a' is at version 2"
     )
 
 

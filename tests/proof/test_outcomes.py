@@ -57,7 +57,7 @@ def test_swapped_outcomes_are_found(history: History) -> None:
 
 def test_forged_outcome_version_is_found(history: History) -> None:
     history.outcomes[2] = changed_record(history.outcomes[2], {"version": 7})
-    assert only_violation(history) == "outcomes 2 says that 'a' is at version 7, which is at 2"
+    assert only_violation(history) == "outcomes 2 has version 7, but 'a' is at version 2"
 
 
 def test_wrong_number_of_events(history: History) -> None:

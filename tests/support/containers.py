@@ -23,7 +23,10 @@ _DOCKERFILE_INPUTS = (
 
 
 def require_compose() -> None:
-    """Skip the test without `docker compose`. Checking a compose file needs no engine."""
+    """Skip the test if `docker compose` is missing.
+
+    No engine has to run: this suffices for tests that only check a compose file.
+    """
     _require(["docker", "compose", "version"])
 
 
@@ -75,7 +78,8 @@ def run_command(command: Sequence[str], folder: Path, environment: dict[str, str
 def build_image(engine: docker.DockerClient, folder: Path, tag: str) -> None:
     """Build the project's image.
 
-    With PYTHON_IMAGE it gets wheels of the packages that are installed here, otherwise the packages of PyPI.
+    If the variable PYTHON_IMAGE names another base image, pip installs offline, from wheels of the packages that are
+    installed here. Otherwise pip installs from PyPI.
     """
     base = os.environ.get("PYTHON_IMAGE", "python:3.13-slim")
     require_image(engine, base)

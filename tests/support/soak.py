@@ -30,7 +30,7 @@ from tests.support.soak_companions import Companions, write_project
 from tests.support.waiting import eventually
 
 SENDERS = 3
-RUN = ("run", "--quiet", "--master", "local[2]")
+RUN_ARGUMENTS = ("run", "--quiet", "--master", "local[2]")
 STATE = ".cqrs/state"
 
 #: After each fault, `PROGRESS_COUNT` commands must be decided within `PROGRESS_TIMEOUT` seconds.
@@ -48,6 +48,7 @@ class Soak:
         self.bank = self.project.harness(partitions=4)
         self.project.harness("counter", partitions=1)
         self.project.cqrs("init")  # also creates the topic of the process manager's positions
+        # The companions are a process manager, a projection and a gateway.
         self.companions = Companions(project, self.bank, self.generator)
         self.start_time = time.monotonic()
         self.sent = [0] * SENDERS
@@ -85,15 +86,16 @@ class Soak:
         self._end(signal.SIGTERM, 143)
 
     def check(self) -> None:
-        """Check that each command is decided once, and that shards, replay and companions agree."""
-        for _ in range(2):  # the second run decides the process manager's commands of the first
-            self.project.cqrs(*RUN, "--once")
+        """Check that each command is decided once, and that shards, replay and companions agree with the log."""
+        # The second run decides the commands that the process manager sent during the first run.
+        for _ in range(2):
+            self.project.cqrs(*RUN_ARGUMENTS, "--once")
         self.bank.check(STATE)
         digest = self.project.json("replay", "bank_account")["digest"]
         status = self.project.json("status", "bank_account", "--digest")
         assert (status["lag"], status["aggregates"]["bank_account"]["digest"]) == (0, digest)
         assert digest == self.bank.digest(STATE)
-        self.project.cqrs("verify", "bank_account", "--state")  # would end with 5
+        self.project.cqrs("verify", "bank_account", "--state")  # raises if the exit code is 5 (inconsistency)
         self.companions.check()
         self.report(f"{self.decided_count()} commands decided once each; digest {digest[:16]}…")
 
@@ -138,10 +140,13 @@ class Soak:
             return "killed a standby"
 
     def kill_run_and_standby(self) -> str:
-        """Kill the active run and then its standby, so that the next run has its own shards again."""
-        with self._standby() as ready:
+        """Kill the active run, and then the standby that took over.
+
+        The next run uses the shards in `STATE` again, not those of the standby.
+        """
+        with self._standby() as standby:
             self._end(signal.SIGKILL, -signal.SIGKILL)
-            self.run = ready
+            self.run = standby
             self._await_progress("killed the driver with a standby running")
             self._end(signal.SIGKILL, -signal.SIGKILL)
         self.run = self._start()
@@ -150,9 +155,9 @@ class Soak:
     @contextmanager
     def _standby(self) -> Iterator[Run]:
         """Run a standby while the block lasts, and kill it then."""
-        with self.project.running(*RUN, "--standby", "--state-dir", ".cqrs/standby") as ready:
+        with self.project.running(*RUN_ARGUMENTS, "--standby", "--state-dir", ".cqrs/standby") as standby:
             eventually(self._has_standby, PROGRESS_TIMEOUT)
-            yield ready
+            yield standby
 
     def _has_standby(self) -> bool:
         return bool(self.project.json("status", "bank_account")["aggregates"]["bank_account"]["standbys"])
@@ -182,12 +187,12 @@ class Soak:
         return f"stopped, started again with {failpoint}"
 
     def _start(self, **variables: str) -> Run:
-        return self.project.start(*RUN, **variables)
+        return self.project.start(*RUN_ARGUMENTS, **variables)
 
-    def _end(self, number: int, status: int, victim: int | None = None) -> None:
+    def _end(self, signal_number: int, status: int, victim: int | None = None) -> None:
         """Signal the current run or a part of it. All its processes must end soon, with this exit status."""
         pids = process_tree(self.run.pid)
-        os.kill(victim or self.run.pid, number)
+        os.kill(victim or self.run.pid, signal_number)
         _, output = self.run.communicate(timeout=PROGRESS_TIMEOUT)
         assert self.run.returncode == status, output
         eventually(lambda: not living_processes(pids))

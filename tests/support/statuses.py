@@ -6,7 +6,7 @@ from cqrs_cli.ownership.claim import Counts
 from cqrs_cli.status.partition import AGGREGATE, PROCESS, PROJECTION, PartitionOwner, PartitionStatus
 from cqrs_cli.status.rates import StatusSnapshot
 
-#: The owner of all partitions.
+#: The owner of decided and subscribed partitions.
 OWNER = PartitionOwner("a", since=1_000)
 
 #: The fields of a partition whose ten records are processed.
@@ -21,20 +21,22 @@ _PROCESSED: dict[str, Any] = {
 }
 
 
-def decided_partition(partition: int = 0, name: str = "bank", **members: Any) -> PartitionStatus:
-    """Return the status of a partition with ten decided commands, one per second, and no undecided command."""
-    fields = _PROCESSED | {"counts": Counts(accepted=10)} | members
+def decided_partition(partition: int = 0, name: str = "bank", **overrides: Any) -> PartitionStatus:
+    """Return the status of a partition with ten decided commands and no undecided command."""
+    fields = _PROCESSED | {"counts": Counts(accepted=10)} | overrides
     return PartitionStatus(AGGREGATE, name, name, f"{name}.commands", partition, **fields)
 
 
-def subscribed_partition(partition: int = 0, **members: Any) -> PartitionStatus:
+def subscribed_partition(partition: int = 0, **overrides: Any) -> PartitionStatus:
     """Return the status of a partition of orders to which `checkout` subscribes, with ten processed events."""
-    return PartitionStatus(PROCESS, "checkout", "order", "order.events", partition, **(_PROCESSED | members))
+    return PartitionStatus(
+        PROCESS, "checkout", "order", "order.events", partition, **(_PROCESSED | overrides)
+    )
 
 
-def projected_partition(partition: int = 0, **members: Any) -> PartitionStatus:
+def projected_partition(partition: int = 0, **overrides: Any) -> PartitionStatus:
     """Return the status of a partition of orders with ten projected events."""
-    fields: dict[str, Any] = {"end": 10, "position": 10, "lag": 0, "owner": PartitionOwner("p"), **members}
+    fields: dict[str, Any] = {"end": 10, "position": 10, "lag": 0, "owner": PartitionOwner("p"), **overrides}
     return PartitionStatus(PROJECTION, "recent", "order", "order.events", partition, **fields)
 
 

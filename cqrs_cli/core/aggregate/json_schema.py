@@ -37,7 +37,7 @@ def module_docstring(aggregate: Aggregate) -> str:
 
 
 def aggregate_schema(aggregate: Aggregate) -> dict[str, Any]:
-    """Return the schema of all messages: `commands` and `events` by wire type and `state`, as references to `$defs`."""
+    """Return the schema of all messages. `commands` and `events` (by wire type) and `state` refer to `$defs`."""
     classes = [*aggregate.commands.values(), *aggregate.events.values(), aggregate.state]
     references, definitions = components(classes, "#/$defs/{name}")
     commands = len(aggregate.commands)
@@ -125,9 +125,9 @@ def _add_time_formats(node: TypeNode, schema: Any, definitions: dict[str, Any], 
     if isinstance(node.wire, msgspec_types.DateTimeType):
         schema["format"] = "date-time"
     elif node.form == "union":
-        for member, wire in zip(node.parts, node.wire.types, strict=True):
-            if isinstance(wire, msgspec_types.Metadata):
-                continue  # with a description, msgspec's schema is unchanged: committed contracts contain it
+        for member, member_type in zip(node.parts, node.wire.types, strict=True):
+            if isinstance(member_type, msgspec_types.Metadata):
+                continue  # a member with a description gets no format: committed contracts have none
             for alternative in filter(partial(_is_schema_of, member), alternatives(schema)):
                 _add_time_formats(member, alternative, definitions, seen)
     else:
@@ -143,7 +143,10 @@ def alternatives(schema: Mapping[str, Any]) -> list[Any]:
 
 
 def _is_schema_of(member: TypeNode, alternative: dict[str, Any]) -> bool:
-    """True if `alternative` is the schema of `member` of a union, which has at most one time, one list and one dict."""
+    """True if `alternative` is the schema of the union member `member`.
+
+    It is enough to compare the kind, since a union has at most one time, one list and one dict.
+    """
     form, reference = alternative.get("type"), alternative.get("$ref", "")
     if isinstance(member.wire, msgspec_types.DateTimeType):
         return bool(form == "string")

@@ -114,7 +114,9 @@ class GatewayLimits:
     bodies: int = 64 << 20  # bytes of all request bodies, until their commands have an outcome
     body_timeout: float = 10.0  # seconds until a body is complete
     head_timeout: float = 10.0  # seconds from connect, or from the last response, to a complete request head
-    stall_timeout: float = 30.0  # seconds for which a client may receive nothing of its response
+    stall_timeout: float = (
+        30.0  # seconds after which a client that reads nothing of its response is disconnected
+    )
     max_wait: float = 60.0  # seconds that a request may wait for an outcome or a version
     page_size: int = 1_000  # aggregates in one response
     concurrent_reads: int = 4  # concurrent topic reads; further requests wait
@@ -126,8 +128,8 @@ class GatewayLimits:
         200  # concurrent streams that hold events read from the topic; further streams wait
     )
     connections: int = 2_500  # including idle connections; a further connection closes the longest idle one
-    mismatch_timeout: float = (
-        SHORT_LOG_TIMEOUT  # seconds until a log that ends before a client's position causes a 410
+    short_log_timeout: float = (
+        SHORT_LOG_TIMEOUT  # seconds to wait for the log to reach the client's position, before a 410
     )
 
     def with_connections(self, allowed: int) -> "GatewayLimits":
@@ -168,7 +170,7 @@ class Gateway:
         if follower is None:
             raise Problem(404, "no such aggregate", f"known: {', '.join(sorted(self.followers))}")
         if follower.error is not None:
-            raise Problem(503, "its states are no longer updated", str(follower.error))
+            raise Problem(503, "the states of this aggregate are no longer updated", str(follower.error))
         return follower
 
     def parse_timeout(self, text: str | None, default: float) -> float:

@@ -154,7 +154,7 @@ async def _start_positions(gateway: Gateway, request: Request, follower: Aggrega
         raise Problem(400, "invalid from", "neither the id of an event of this stream nor `beginning`")
     bounds = await _bounds(gateway, request, follower)
     if _partition_beyond(positions, bounds) is not None:
-        await asyncio.sleep(gateway.limits.mismatch_timeout)
+        await asyncio.sleep(gateway.limits.short_log_timeout)
         bounds = await _bounds(gateway, request, follower)
         if (partition := _partition_beyond(positions, bounds)) is not None:
             raise Problem(

@@ -39,11 +39,12 @@ _decode_attributes = msgspec.json.Decoder(_SentAttributes).decode
 class ProcessCommands:
     """The locations of a process manager's commands, by events topic, origin and number.
 
-    Origin and number are parts of the command's id (`ReactionId`).
+    Origin and number are parts of the command's id (`ReactionId`): the origin identifies the event, and the number
+    counts the commands for this event from 0.
     """
 
     def __init__(self, process: str, masks: Mapping[str, MaskDocument] | None = None) -> None:
-        """`masks`: by commands topic, for aggregates with personal fields."""
+        """`masks`: commands topic → function that omits personal values; only for aggregates with personal fields."""
         self.locations: dict[str, dict[str, dict[int, list[ReactionCommand]]]] = defaultdict(
             lambda: defaultdict(lambda: defaultdict(list))
         )
@@ -55,8 +56,8 @@ class ProcessCommands:
     def add_if_sent(self, record: Record, topic: str, partition: int) -> None:
         """Add the record if it is a command that the process manager has sent.
 
-        Commands that an owner has resubmitted do not count. Unaltered forwarded commands do not count if their original
-        was read: so the partitions must be read in ascending order.
+        Commands that an owner has resubmitted do not count, nor do forwarded commands that equal an original that was
+        read before. Read the partitions in ascending order, since commands are forwarded to higher partitions.
         """
         attributes = self._read_attributes(record)
         if attributes is None or attributes.deferredfrom is not None:
@@ -78,8 +79,8 @@ class ProcessCommands:
     def _read_attributes(self, record: Record) -> _SentAttributes | None:
         """Return the id and attributes of a command, in both CloudEvents modes and in any spelling of its JSON.
 
-        Return None for a command from another source. A document without the headers counts as well: no owner would
-        accept such a copy, so it is a finding.
+        Return None for a command from another source. The attributes of a JSON document are returned even if the record
+        lacks its headers: no owner accepts such a command, so verification must report it.
         """
         value = record.value or b""
         if self._source_bytes in value or b"\\" in value:
@@ -106,8 +107,8 @@ def command_digest(
 ) -> bytes:
     """Return the digest of a command, which is equal for data in the record and for data in the payload store.
 
-    `mask`: for commands with personal fields, whose data must be in the record. The digest omits personal values,
-    because the values in the event may be erased by now.
+    `mask`: omits the personal values of a command, whose data must then be in the record. They are omitted because the
+    expected command is computed from its event, in which they may be erased by now.
     """
     value = value or b""
     if mask is not None:

@@ -14,7 +14,9 @@ def local_clock() -> int:
 
 
 def clock_difference(client: Any, own_clock: OwnClock) -> int | None:
-    """Return the minimal lead of `own_clock` over the broker's clock in ms; negative if the broker's clock is ahead.
+    """Return how many ms `own_clock` is certainly ahead of the broker's clock; negative if it is behind.
+
+    0 if the difference is smaller than the time of the request.
 
     None if the broker does not report its time: this needs Describe on the cluster, and KRaft.
     """

@@ -21,7 +21,7 @@ from tests.core import tally
 from tests.core.personal.customer import CUSTOMER
 from tests.core.personal.leaking_aggregate import LEAKING
 
-ALL, ERASING = "0123456789abcdef", "fedcba9876543210"
+GENERAL_TOKEN, ERASE_TOKEN = "0123456789abcdef", "fedcba9876543210"
 
 
 async def eraser(scope: Scope, receive: Receive, send: Send) -> None:
@@ -52,13 +52,13 @@ def status(token_sent: str, token: str | None, erase_token: str | None) -> int:
 @pytest.mark.parametrize(
     ("token_sent", "token", "erase_token", "expected"),
     [
-        (ERASING, ALL, ERASING, 200),
-        (ERASING, None, ERASING, 200),
-        (ALL, ALL, ERASING, 403),
-        (ALL, ALL, None, 403),
+        (ERASE_TOKEN, GENERAL_TOKEN, ERASE_TOKEN, 200),
+        (ERASE_TOKEN, None, ERASE_TOKEN, 200),
+        (GENERAL_TOKEN, GENERAL_TOKEN, ERASE_TOKEN, 403),
+        (GENERAL_TOKEN, GENERAL_TOKEN, None, 403),
         ("", None, None, 403),
-        ("", None, ERASING, 403),
-        ("wrong", ALL, ERASING, 401),
+        ("", None, ERASE_TOKEN, 403),
+        ("wrong", GENERAL_TOKEN, ERASE_TOKEN, 401),
     ],
 )
 def test_erasing_needs_its_own_token(
@@ -67,12 +67,15 @@ def test_erasing_needs_its_own_token(
     assert status(token_sent, token, erase_token) == expected
 
 
-def test_the_tokens_are_two(tmp_path: Path) -> None:
+def test_erase_token_differs_from_general_token(tmp_path: Path) -> None:
     file = tmp_path / "token"
-    file.write_text(ERASING)
-    assert (read_extra_token(None, ALL), read_extra_token(file, ALL)) == (None, ERASING)
+    file.write_text(ERASE_TOKEN)
+    assert (read_extra_token(None, GENERAL_TOKEN), read_extra_token(file, GENERAL_TOKEN)) == (
+        None,
+        ERASE_TOKEN,
+    )
     with pytest.raises(ConfigurationError, match="it contains the general token"):
-        read_extra_token(file, ERASING)
+        read_extra_token(file, ERASE_TOKEN)
 
 
 def test_erase_is_a_command_of_personal_aggregates() -> None:
@@ -83,11 +86,11 @@ def test_erase_is_a_command_of_personal_aggregates() -> None:
         assert refused.value.status == 404
 
 
-@pytest.mark.parametrize(("detail", "expected"), [("unfit", 400), ("undone", 500), ("quit", 500)])
-def test_answers_have_no_personal_value(detail: str, expected: int) -> None:
-    """The command does not match its class, or its own code raises."""
+@pytest.mark.parametrize(("mode", "expected"), [("unfit", 400), ("undone", 500), ("quit", 500)])
+def test_answers_have_no_personal_value(mode: str, expected: int) -> None:
+    """The status is 400 if a command does not match its class, and 500 if the command's own code raises."""
     with pytest.raises(Problem) as refused:
-        read_request_command(LEAKING, "Greet", b'{"name":"Ann-Sophie","mode":"%s"}' % detail.encode())
+        read_request_command(LEAKING, "Greet", b'{"name":"Ann-Sophie","mode":"%s"}' % mode.encode())
     assert (refused.value.status, "Ann" in refused.value.detail) == (expected, False)
 
 

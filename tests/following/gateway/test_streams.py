@@ -113,7 +113,7 @@ def test_position_beyond_the_log_is_gone(
     connection: Connection, accounts: Topics, tmp_path: Path, name: str
 ) -> None:
     """The client has events of a log that no longer exists, and would wait forever."""
-    with running_gateway(connection, accounts, tmp_path, GatewayLimits(mismatch_timeout=0.0)) as gateway:
+    with running_gateway(connection, accounts, tmp_path, GatewayLimits(short_log_timeout=0.0)) as gateway:
         path = "/bank_account?from=1:99999" if name == "from" else "/bank_account"
         header = {} if name == "from" else {name: "0:0,1:99999"}
         response = gateway.get(path, Accept="text/event-stream", **header)

@@ -25,14 +25,14 @@ def write_events(
     connection: Connection, topic: str, partition: int, log: Iterable[Record], seed: int = 0
 ) -> None:
     """Write the records in small transactions. Before some of them, a transaction with the same records is aborted."""
-    choice = random.Random(seed)
+    generator = random.Random(seed)
     producer = clients.producer(connection, transactional_id=f"test-{topic}-{partition}")
     producer.init_transactions(30)
     remaining = list(log)
     while remaining:
-        size = choice.randrange(1, 200)
+        size = generator.randrange(1, 200)
         records, remaining = remaining[:size], remaining[size:]
-        for commit in choice.choice([[True], [False, True]]):
+        for commit in generator.choice([[True], [False, True]]):
             producer.begin_transaction()
             for record in records:
                 producer.produce(

@@ -148,5 +148,5 @@ def test_missing_event_of_command_is_found(connection: Connection, prefix: str, 
     assert harness.violations() == []
     rewrite_topic(harness, "events", lambda log: log.pop(5))
     assert harness.violations() == [
-        f"{harness.topics.events} partition 0 offset 3 is of command 1, whose events are missing from event 2 of 3 on"
+        f"{harness.topics.events} partition 0 offset 3 is of command 1, of which only 2 of 3 events were found"
     ]

@@ -15,7 +15,7 @@ OPEN = OpenTransaction(
 ORPHANED = OpenTransaction("bank.events", 3, 17, 1001, 2, began_at=1_795_222_800_000)
 
 
-def test_text_names_owner_and_start() -> None:
+def test_text_names_producer_and_start() -> None:
     assert str(OPEN) == "open transaction cqrs.bank.events.3 (producer id 1001) since 2026-11-21T01:00:00Z"
     assert str(ORPHANED).startswith("open transaction of an unknown id (producer id 1001)")
 

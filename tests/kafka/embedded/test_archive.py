@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 @pytest.fixture
 def archive(tmp_path: Path, kafka_root: Path, monkeypatch: pytest.MonkeyPatch) -> ClassArchive:
-    """The archive of a cache that has Kafka's jars, but no archive yet."""
+    """The archive of a cache that has Kafka's jars. The archive's file is not written yet."""
     jars = cache_folder()
     cache = tmp_path / "cache"
     cache.mkdir()

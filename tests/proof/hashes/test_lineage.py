@@ -8,8 +8,8 @@ from cqrs_cli.proof.certificate import Certificate, LogHasher, read_certificate,
 from cqrs_cli.scans.verify.lineage import CertifiedLineage, lineage_changes, repartitioning_change
 
 
-def certify_lineage(*values: bytes, cut: int | None = None, id: str = "L") -> CertifiedLineage:
-    hasher = LogHasher(cut)
+def certify_lineage(*values: bytes, certified_end: int | None = None, id: str = "L") -> CertifiedLineage:
+    hasher = LogHasher(certified_end)
     hasher.hash_records(Record(offset, 0, None, value) for offset, value in enumerate(values))
     return CertifiedLineage((4, 8), id, *hasher.finish(0, len(values)))
 
@@ -31,16 +31,16 @@ def test_old_certificate_has_no_lineage() -> None:
 def test_extended_lineage_is_no_change() -> None:
     read_back = read_certificate(write_certificate(CERTIFICATE))
     assert read_back == CERTIFICATE
-    assert lineage_changes(read_back, certify_lineage(b"grow", b"split", b"begun", cut=2)) == []
+    assert lineage_changes(read_back, certify_lineage(b"grow", b"split", b"begun", certified_end=2)) == []
 
 
 @pytest.mark.parametrize(
     ("lineage", "message"),
     [
-        (certify_lineage(b"grow", b"SPLIT", b"begun", cut=2), "offsets 0 to 1 were altered"),
-        (certify_lineage(b"grow", cut=2), "ends at 1, the certificate at 2"),
+        (certify_lineage(b"grow", b"SPLIT", b"begun", certified_end=2), "offsets 0 to 1 were altered"),
+        (certify_lineage(b"grow", certified_end=2), "ends at 1, the certificate at 2"),
         (
-            certify_lineage(b"grow", b"split", cut=2, id="M"),
+            certify_lineage(b"grow", b"split", certified_end=2, id="M"),
             "is another topic than the certificate's: L is gone",
         ),
         (None, "is another topic than the certificate's: L is gone"),
@@ -50,8 +50,8 @@ def test_altered_lineage_is_found(lineage: CertifiedLineage | None, message: str
     assert message in lineage_changes(CERTIFICATE, lineage)[0].description
 
 
-def test_added_targets_are_no_change() -> None:
-    """Only the targets of a repartitioning may be new partitions."""
+def test_recorded_repartitioning_is_no_change() -> None:
+    """New partitions are a change unless the partition history has the step from the old to the new count."""
     lineage = certify_lineage(b"grow")
     assert (
         repartitioning_change(4, 8, lineage)

@@ -22,8 +22,8 @@ from tests.support.project import Project
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-#: The most deaths: one with the largest batch, one with a part, `ATTEMPTS` with the command alone, and one more if
-#: commands came before it.
+#: The most workers that one deadly command kills: one with the largest batch, one with a part of this batch,
+#: `ATTEMPTS` with the command alone, and one more if the part began with other commands.
 MAX_LOST_PROCESSES = 3 + ATTEMPTS
 
 PAUSE_TEXT = re.compile(r"resubmitting in ([\d.]+) s")
@@ -33,7 +33,7 @@ PAUSE_TEXT = re.compile(r"resubmitting in ([\d.]+) s")
 def harness(
     connection: Connection, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> TopicHarness:
-    """Steps on two partitions that one process owns. Any key may be on any partition."""
+    """An aggregate with two partitions, which one process owns. Any key may be on any partition."""
     monkeypatch.setenv("CQRS_PARTITIONER", "none")
     return trap_harness(connection, prefix, tmp_path)
 

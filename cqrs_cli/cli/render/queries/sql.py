@@ -24,7 +24,7 @@ def print_rows(
     format: Literal["table", "csv", "json", "parquet"],
     check_complete: Callable[[], None],
 ) -> None:
-    """Print the result of a query: from `json_lines` for JSON, else from `text_columns`.
+    """Print `result`, which was prepared by `json_lines` for JSON, else by `text_columns`.
 
     `check_complete` is called before each row is printed, and raises an error if the query missed records.
     """
