@@ -38,9 +38,7 @@ def test_events_after_unreadable_event_count(history: History) -> None:
 
 def test_missing_last_event_is_found(history: History) -> None:
     del history.events[5]
-    assert only_violation(history) == (
-        "events 4 is of command 6, of which only 2 of 3 events were found"
-    )
+    assert only_violation(history) == ("events 4 is of command 6, of which only 2 of 3 events were found")
 
 
 def test_event_repeated_at_once_is_found(history: History) -> None:

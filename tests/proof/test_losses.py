@@ -28,10 +28,7 @@ def test_versions_follow_unless_lost(history: History) -> None:
     """Versions must follow before the loss, after an aggregate's first command after it, and without a loss."""
     history.outcomes[2] = changed_record(history.outcomes[2], {"version": 7})
     del history.outcomes[1], history.events[2]
-    assert (
-        only_violation(history, loss=Loss(5, 0, 0))
-        == "outcomes 2 has version 7, but 'a' is at version 2"
-    )
+    assert only_violation(history, loss=Loss(5, 0, 0)) == "outcomes 2 has version 7, but 'a' is at version 2"
 
 
 @pytest.mark.parametrize(("restart", "is_lost"), [(1, True), (2, True), (2, False)])
