@@ -27,10 +27,10 @@ def audit(*packages: Any) -> tuple[int, str]:
     ("packages", "status", "message"),
     [
         ([CLEAN], 0, "1 packages audited, 0 known vulnerabilities\n"),
-        ([CLEAN, VULNERABLE], 1, "b 2.0: PYSEC-1, mended in 2.1\n"),
-        ([CLEAN, UNKNOWN], 1, "error: PyPI knows nothing of c\n"),
-        ([UNKNOWN], 4, "error: nothing was audited: PyPI, which has the advisories, gives no answer here\n"),
-        ([], 4, "error: nothing was audited"),
+        ([CLEAN, VULNERABLE], 1, "b 2.0: PYSEC-1, fixed in 2.1\n"),
+        ([CLEAN, UNKNOWN], 1, "error: PyPI has no answer for c\n"),
+        ([UNKNOWN], 4, "error: no package was audited, because PyPI does not answer\n"),
+        ([], 4, "error: no package was audited"),
     ],
 )
 def test_audit_reports_each_package(packages: list[Any], status: int, message: str) -> None:

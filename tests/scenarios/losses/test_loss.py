@@ -7,6 +7,7 @@ import pytest
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UnavailableError
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.topics.topics import KINDS
+from cqrs_cli.keyspace.planned_key_space import PlannedKeySpace
 from tests.support.commands import increment_commands
 from tests.support.harness import TopicHarness
 from tests.support.owners import run_plan, run_plan_for_error, running_owners
@@ -172,8 +173,12 @@ def test_topic_with_added_partitions_is_refused(half_decided: TopicHarness) -> N
     add_partitions(half_decided, *KINDS, partitions=2)
     with pytest.raises(ConfigurationError, match="had 1 partitions and now has 2"):
         half_decided.plan(once=False)
-    repartitioned = {name: replace(topic, partitions=2) for name, topic in plan.topics.items()}
-    error = run_plan_for_error(replace(plan, topics=repartitioned))
+    topics = {name: replace(topic, partitions=2) for name, topic in plan.topics.items()}
+    key_spaces = {
+        name: PlannedKeySpace.fixed(key_space.topics, key_space.partitioner, 2)
+        for name, key_space in plan.key_spaces.items()
+    }
+    error = run_plan_for_error(replace(plan, topics=topics, key_spaces=key_spaces))
     assert isinstance(error, ConfigurationError) and error.exit_code == 3
     assert "had 1 partitions and now has 2" in error.message
 
