@@ -14,7 +14,8 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.complete_events import complete_bounds
 
-#: Offsets to read at each end of a partition: retired events are among the oldest, wrong deployments at the end.
+#: Offsets to read at each end of a partition: retired event types are among the oldest events, events of a wrong
+#: deployment among the newest.
 SAMPLE_OFFSETS = 2000
 
 
@@ -32,8 +33,8 @@ def check_events(connection: Connection, aggregate: Aggregate, topics: Topics) -
         total_offsets += end - start
         for low, high in _sample_ranges(start, end):
             log = PartitionLog(connection, topics, partition, connection.payload_codec())
+            checked_offsets += high - low
             for records in log.events(low, high):
-                checked_offsets += high - low
                 for record in records:
                     _check_event(
                         aggregate, f"{topics.events}:{partition}@{record.offset}", record, unreadable_types
