@@ -6,7 +6,7 @@
     ├── UnavailableError     4   the broker or Java is not reachable: a retry may help
     ├── ContradictionError   5   inconsistent data, or data that would be lost: nothing was written; needs an operator
     ├── TakenOverError       6   another run took over these topics: do not restart automatically
-    ├── RefusedError         7   `send --wait`: not accepted, unchanged or deferred, nor a duplicate of such a command
+    ├── RefusedError         7   `send --wait`: the command was rejected or failed, or is a duplicate of such a command
     └── NoOutcomeError       8   `send --wait`: no outcome in time; the command may still be decided
 
 If a signal ends the process, the exit code is 128 + the number of the signal (130, 143).
@@ -19,7 +19,7 @@ from typing import ClassVar
 class CqrsError(Exception):
     """The base class. `message` names the problem and `hint` the remedy, in one line each.
 
-    `more` holds additional members of the JSON document that programs read.
+    `more`: additional members of the JSON document in which programs get the error.
     """
 
     exit_code: ClassVar[int] = 1
@@ -68,7 +68,7 @@ class ContradictionError(CqrsError):
 
     exit_code = 5
     code = "CONTRADICTION"
-    is_permanent = False  # True: waiting cannot help, not even for a broker that rejoins its cluster
+    is_permanent = False  # True: waiting cannot help, not even until a lagging broker is in sync
 
 
 class TakenOverError(CqrsError):

@@ -26,11 +26,11 @@ def missing_modules(extra: str, find: Callable[[str], object] = find_spec) -> li
     return [module for module in EXTRAS[extra] if find(module) is None]
 
 
-def require(extra: str, user: str, find: Callable[[str], object] = find_spec) -> None:
-    """Raise `ConfigurationError` if modules of an extra are missing. `user` needs them, such as `cqrs run`."""
+def require(extra: str, needed_by: str, find: Callable[[str], object] = find_spec) -> None:
+    """Raise `ConfigurationError` if modules of an extra are missing. `needed_by`: such as `cqrs run`."""
     if missing := missing_modules(extra, find):
         raise ConfigurationError(
-            f"{user} needs {', '.join(missing)}, which is not installed", f"type: {install(extra)}"
+            f"{needed_by} needs {', '.join(missing)}, which is not installed", f"type: {install(extra)}"
         )
 
 

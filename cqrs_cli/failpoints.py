@@ -96,7 +96,7 @@ class _ArmedFailpoint:
 
 
 class _CallingFailpoint(_ArmedFailpoint):
-    """The failpoint of a test that runs owners in its own process: it calls a function the first `times`."""
+    """The failpoint of a test that runs owners in its own process: it calls a function, at most `times` times."""
 
     def __init__(self, point: str, act: Callable[[], object], times: int) -> None:
         super().__init__(point, times, "", None)
@@ -121,7 +121,7 @@ def arm() -> None:
 
 @contextmanager
 def call_at(point: str, act: Callable[[], object], times: int = 1) -> Iterator[None]:
-    """Inside the block, call `act` the first `times` that an owner of this process reaches the point."""
+    """Inside the block, call `act` when an owner of this process reaches the point, at most `times` times."""
     global _armed
     previous, _armed = _armed, _CallingFailpoint(point, act, times)
     try:

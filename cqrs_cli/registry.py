@@ -140,29 +140,31 @@ def event_owners(
     return {
         aggregate.name: aggregate
         for event_class in current_classes
-        for aggregate in _owners(event_class, names, package, root, location)
+        for aggregate in _aggregates_with(event_class, names, package, root, location)
     }
 
 
-def _owners(
+def _aggregates_with(
     event_class: type[Event], candidates: list[str], package: str, root: Path, location: str
 ) -> list[Aggregate]:
-    """Return the aggregates that have this event. An event of an aggregate's module loads only that module."""
+    """Return the aggregates that have this event. For an event that is defined in an aggregate's module,
+    only that module is loaded.
+    """
     known = ", ".join(candidates) or "none"
     module_name = event_class.__module__.removeprefix(f"{package}.")
     if event_class is not Event and module_name in candidates:
         candidates = [module_name]
     loaded = [load(name, package, root) for name in candidates]
-    owners = [
+    aggregates = [
         aggregate for aggregate in loaded if event_class is Event or event_class in aggregate.events.values()
     ]
-    if not owners:
+    if not aggregates:
         raise ConfigurationError(
             f"{location}: {event_class.__module__}.{event_class.__name__} is not an event of an aggregate of this "
             "project",
             f"known aggregates: {known}",
         )
-    return owners
+    return aggregates
 
 
 def source_archive(package: str, root: Path, target: Path) -> Path:

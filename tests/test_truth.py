@@ -35,11 +35,11 @@ def test_texts_have_the_number_of_topics() -> None:
     assert {number for text in texts for number in pattern.findall(text)} == {_NUMBERS[len(KINDS) - 2]}
 
 
-def test_docstring_names_the_success_statuses() -> None:
-    success_statuses = {status for status in STATUSES if not is_failure(outcome_with(status))}
+def test_docstring_names_the_failure_statuses() -> None:
+    failure_statuses = {status for status in STATUSES if is_failure(outcome_with(status))}
     (line,) = (line for line in (errors.__doc__ or "").splitlines() if "RefusedError" in line)
     assert {status for status in STATUSES if re.search(rf"\b{status}\b", line)} == {
-        *success_statuses,
+        *failure_statuses,
         "duplicate",
     }
 

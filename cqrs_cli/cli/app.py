@@ -89,8 +89,8 @@ class RootGroup(PlainGroup):
         return [name for name in PANELS if name in self.commands]
 
 
-#: Module that Typer imports for help but cqrs does not use → the name that Typer imports from it. Skipping Markdown
-#: saves 20 % of the time of `cqrs --help`, skipping coloured tracebacks 14 %.
+#: Modules that Typer imports to print help, but that the help of cqrs does not need: module → the name that Typer
+#: imports from it. Without Markdown `cqrs --help` takes 20 % less time, without coloured tracebacks 14 % less.
 _UNUSED_MODULES = {"rich.markdown": "Markdown", "rich.traceback": "Traceback"}
 
 

@@ -68,7 +68,7 @@ def _unwrap(docstring: str | None) -> str:
 
 
 def _typer_function(function: Callable[..., int | None], extras: Sequence[str]) -> Callable[..., Call]:
-    """Return the function that Typer calls: its parameters are all options, its result is a `Call`.
+    """Return the function that Typer calls: it takes the command's own and the common options, and returns a `Call`.
 
     A parameter whose type is a dataclass is replaced by the fields of the dataclass.
     """

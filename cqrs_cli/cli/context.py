@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Cli(Printer):
     """One call of the command line: its settings, its connection to the cluster, and its output.
 
-    `flags`: the options of the command line that replace settings, by setting, such as `{"topic_prefix": "test."}`.
+    `flags`: setting → the command line's value that replaces it, such as `{"topic_prefix": "test."}`.
     """
 
     def __init__(

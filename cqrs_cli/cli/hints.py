@@ -24,7 +24,7 @@ _COMMAND_IN_HINT = re.compile(
 
 
 def with_flags(hint: str, flags: Mapping[str, object]) -> str:
-    """Return the hint, with the flags that choose the cluster and the topics added to the command after its colon."""
+    """Return the hint. The command after its colon gets the flags that choose the cluster and the topics."""
     cluster_flags = "".join(
         f" {flag} {shlex.quote(str(value))}"
         for name, flag in _CLUSTER_FLAGS.items()

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 #: which import wait for ever, and this thread waits for them (CPython 3.11, `_get_module_lock`).
 _IMPORT_MODULE = "importlib._bootstrap"
 
-#: Modules of the standard library that acquire locks, or enter blocks, in Python. `with` does not help if `__enter__`
-#: or `__exit__` is a Python function: an exception between its steps leaves the lock locked (CPython issue 74174).
+#: Modules of the standard library whose Python code acquires locks, or enters `with` blocks. `with` does not help if
+#: `__enter__` or `__exit__` is a Python function: an exception between its steps leaves the lock locked (CPython issue
+#: 74174).
 _LOCKING_MODULES = {
     "concurrent.futures._base",
     "concurrent.futures.thread",
@@ -26,11 +27,12 @@ _LOCKING_MODULES = {
     "threading",
 }
 
-#: Modules whose callers in C drop an exception or convert it: an import within a C extension becomes an `ImportError`,
-#: Pydantic's validators ignore a `BaseException`, and Typer converts Ctrl-C to exit status 130.
+#: Modules in which an exception may be dropped or converted before it reaches the command: C extensions convert an
+#: exception during an import to `ImportError`, Pydantic's validators ignore a `BaseException`, and Typer converts
+#: Ctrl-C to exit status 130.
 _CONVERTING_MODULES = {_IMPORT_MODULE, "pydantic", "pydantic_settings", "typer.core"}
 
-#: Seconds for which a signal waits for the end of an import or of a validator: user modules may never end theirs.
+#: Longest time in seconds that a signal waits for an import or a validator: in a user's module it may never end.
 _MAX_DEFERRAL = 5.0
 
 #: Seconds after which a signal that came at an unsafe point is sent again.
@@ -46,7 +48,7 @@ class TerminationSignal(KeyboardInterrupt):
 
 
 class ThreadPosition(NamedTuple):
-    """A thread's frame and instruction. The reference to the frame prevents that a later frame gets its identity."""
+    """A thread's frame and instruction. The frame stays referenced, so that no later frame can be mistaken for it."""
 
     frame: FrameType
     instruction: int
@@ -61,8 +63,8 @@ def is_unsafe_to_interrupt(frame: FrameType, previous_position: ThreadPosition |
     """True if an exception at this point would leave a lock locked, or a thread half started.
 
     `previous_position`: the position of the main thread at the last signal. If the thread is still there, it waits for
-    a lock that it has not acquired, and may be interrupted. An import and the start of a thread are never interrupted:
-    they are short.
+    a lock that it has not acquired, and may be interrupted. The code of the import system itself and the start of a
+    thread are never interrupted: both are short.
     """
     module = frame.f_globals.get("__name__")
     if module == _IMPORT_MODULE or _is_starting_thread(frame):
@@ -115,7 +117,7 @@ def _send_again(number: int) -> None:
 
 @contextmanager
 def _raise_dropped_signals() -> Iterator[None]:
-    """Send a signal again whose exception Python could not raise, as in a finalizer: Python only reports it."""
+    """Within the block, repeat a signal whose exception Python only reported but did not raise, as in a finalizer."""
     report = sys.unraisablehook
 
     def send_or_report(unraisable: Any) -> None:

@@ -106,7 +106,7 @@ def _usage_error(error: typer.TyperException) -> UsageError:
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:
-    """True if errors should be JSON although the command line cannot be parsed."""
+    """True if the command line asks for JSON. Its text is searched, because errors of parsing should be JSON, too."""
     return _JSON.search(" ".join(arguments)) is not None
 
 

@@ -52,7 +52,7 @@ class Printer:
     def print_result(self, document: "Document", text: "Text") -> None:
         """Print one result of a command: the document as a line of JSON, or the text.
 
-        `text` may be a list of lines. A text that Rich builds is a function, which is called only for text output.
+        `text` may be a list of lines, or a function that returns the text and is called only for text output.
         """
         if self.output == "json":
             self.write_line(json_line(document))

@@ -12,7 +12,8 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.claim import TERMINAL, parse_claim
 from cqrs_cli.ownership.heartbeats import SilenceReader, read_heartbeats
 
-#: Timeout in seconds for the broker's answer. The caller is a sender, who may not be allowed to describe the group.
+#: Timeout in seconds of a request to the broker. A request may fail: the caller is a sender, and may lack the ACL
+#: Describe for the group.
 TIMEOUT = 2.0
 
 
@@ -30,7 +31,7 @@ class OwnerlessPartitions(NamedTuple):
 def ownerless_partitions(
     connection: Connection, topics: Topics, partitions: Iterable[int]
 ) -> OwnerlessPartitions:
-    """Return these partitions without an owner, and the silent runs; both are empty if this is unknown."""
+    """Return the given partitions without an owner, and the silent runs; both are empty if a request to Kafka fails."""
     client = consumer(connection, group=topics.group, isolation="read_uncommitted")
     try:
         offsets = committed_offsets(client, topics.commands, partitions, TIMEOUT)

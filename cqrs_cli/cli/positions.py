@@ -16,7 +16,7 @@ class PositionsFile:
     def __init__(self, flag: str, file: Path) -> None:
         """Raises `UsageError` for a file that cannot be read."""
         self._flag, self._file = flag, file
-        self._topic = ""  # the topic for which the offsets were used, if the file names no topic
+        self._used_for = ""  # the topic for which the offsets were used, if the file names no topic
         try:
             self._content = json.loads(file.read_bytes())
         except OSError as error:
@@ -42,12 +42,13 @@ class PositionsFile:
         if offsets is None:
             raise UsageError(f"{self._flag}: {self._file} has no offsets of {topic}", f"write {_FORMAT}")
         if "topics" not in self._content:
-            if self._topic not in ("", topic):
+            if self._used_for not in ("", topic):
                 raise UsageError(
-                    f"{self._flag}: {self._file} names no topic, and its offsets were already used for {self._topic}",
+                    f"{self._flag}: {self._file} names no topic, and its offsets were already used for"
+                    f" {self._used_for}",
                     "query the states of one aggregate",
                 )
-            self._topic = topic
+            self._used_for = topic
         return offsets
 
 

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
 
 def usable_processes(cli: "Cli", names: Sequence[str] | None) -> "list[LoadedProcess]":
-    """Return the process managers with these names. Without names: all process managers whose code can be loaded; print
-    a warning for each other one.
+    """Return the process managers with these names; without names, all process managers whose code can be loaded.
+
+    Print a warning for each process manager that is left out.
     """
     from cqrs_cli.following.processes.load import load_process, process_names
 

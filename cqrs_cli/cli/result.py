@@ -47,7 +47,10 @@ def table(
 
 
 def first_lines(findings: Sequence[object], count: int | None = None) -> list[str]:
-    """Return the first findings as lines, and a line with the number of the others. `count`: the number of findings."""
+    """Return the first findings as lines, and a line with the number of the others.
+
+    `count`: the number of all findings, if `findings` has only a part of them.
+    """
     lines = [str(finding) for finding in findings[:MAX_LINES]]
     hidden_count = (len(findings) if count is None else count) - len(lines)
     return [*lines, f"and {hidden_count:,} more: see -o json"] if hidden_count > 0 else lines

@@ -46,7 +46,7 @@ class BackgroundSender:
         self._closing = False
         self._must_reconnect = False  # a command was not delivered: reconnect
         self._was_connected = False  # a broker has answered at least once
-        self._checked_at = 0.0
+        self._expiry_checked_at = 0.0
         self._thread = threading.Thread(target=self._run, name="cqrs client", daemon=True)
         self._thread.start()
 
@@ -77,7 +77,7 @@ class BackgroundSender:
                     self._send_and_receive(producer, waiter)
             except CqrsError as error:
                 self._keep_for_retry(error)
-            except Exception as bug:  # if the thread ended without a report, every caller would wait
+            except Exception as bug:  # if the thread ended silently, callers would wait forever
                 self._keep_for_retry(CqrsError(f"{type(bug).__name__}: {bug}"))
             if self._to_send:
                 time.sleep(_RETRY_INTERVAL)
@@ -155,14 +155,16 @@ class BackgroundSender:
     def _forget_expired(self, waiter: OutcomeWaiter) -> None:
         """Forget commands whose deadline has passed: their callers no longer wait."""
         now = time.monotonic()
-        if now - self._checked_at > _RETRY_INTERVAL:
-            self._checked_at = now
+        if now - self._expiry_checked_at > _RETRY_INTERVAL:
+            self._expiry_checked_at = now
             for number in [number for number, command in self._pending.items() if command.deadline < now]:
                 waiter.forget(number)
                 del self._pending[number]
 
     def _keep_for_retry(self, error: CqrsError) -> None:
-        """Keep commands without an outcome for the next connection; fail them if a retry cannot help."""
+        """Keep commands without an outcome for the next connection; fail them if no broker has ever answered, or if a
+        retry cannot help.
+        """
         self._to_send += self._pending.values()
         self._pending = {}
         for command in self._to_send:

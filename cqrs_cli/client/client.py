@@ -1,4 +1,4 @@
-"""The client for Python programs. Commands are instances of the aggregates' own classes, outcomes are values."""
+"""The client for Python programs. Commands are instances of the aggregates' own classes, outcomes are returned."""
 
 import asyncio
 import threading
@@ -111,13 +111,13 @@ class Client:
         return pending
 
     def recorded(self, outcome: CommandOutcome) -> tuple[int, int]:
-        """Return the partition and the last event offset now, which includes the events of the outcome's command.
+        """Return the partition of the command's events, and its last offset now: the events are not after this offset.
 
         `cqrs_cli.following.projections.wait(db, *client.recorded(outcome))` waits until a read model has these events.
         """
         topic, partition = Topics(outcome.aggregate, self._settings.topic_prefix).events, outcome.partition
         if outcome.original is not None and isinstance(outcome.original.partition, int):
-            # A duplicate: the command was decided before a repartitioning.
+            # A duplicate: the command was first decided in this partition, before a repartitioning.
             partition = outcome.original.partition
         bounds = readers.bounds(project_connection(self._settings), topic, [partition])
         return partition, bounds[partition][1] - 1

@@ -21,10 +21,10 @@ from cqrs_cli.core.messages.reaction_id import reserved_id_error
 from cqrs_cli.core.messages.record import Headers, Record
 from cqrs_cli.errors import UsageError
 
-#: The `source` of commands without a source.
+#: The default `source` of commands.
 SOURCE = "/cqrs/send"
 
-_STRUCTURED: Headers = [*HEADERS]
+_STRUCTURED_HEADERS: Headers = [*HEADERS]
 
 
 def compose(
@@ -74,13 +74,13 @@ _ATTRIBUTES = [field.name for field in msgspec.structs.fields(CommandEnvelope)]
 #: Prefix → the attribute that an extension with this prefix probably misspells. These attributes change the decision.
 _MISSPELT_PREFIXES = {"expec": "expectedversion", "expir": "expirytime", "notbe": "notbefore"}
 
-_Known = msgspec.defstruct(
-    "_Known",
+_StrictLine = msgspec.defstruct(
+    "_StrictLine",
     [(name, Raw, Raw()) for name in _ATTRIBUTES if name not in _Line.__struct_fields__],
     bases=(_Line,),
     forbid_unknown_fields=True,
 )
-_read_known = msgspec.json.Decoder(cast("type[_Line]", _Known)).decode
+_read_strict_line = msgspec.json.Decoder(cast("type[_Line]", _StrictLine)).decode
 _read_line = msgspec.json.Decoder(_Line).decode
 
 
@@ -89,7 +89,7 @@ def require_decodable(aggregate: Aggregate, command: ReadyCommand) -> None:
 
     The data of a payload reference are not checked, because they are in the payload store.
     """
-    envelope = read_command(Record(0, 0, None, command.value, _STRUCTURED))
+    envelope = read_command(Record(0, 0, None, command.value, _STRUCTURED_HEADERS))
     decode = decoder_of(aggregate, envelope.type)
     if envelope.reference() is None:
         read_data(aggregate, decode, envelope, {}, None)
@@ -135,7 +135,7 @@ def complete_line(line: bytes) -> ReadyCommand:
 
 def _read_attributes(line: bytes) -> _Line:
     try:
-        return _read_known(line)
+        return _read_strict_line(line)
     except msgspec.ValidationError:
         attributes = _read_line(line)  # raises, unless an unknown attribute was the only error
     for name in read_members(line):

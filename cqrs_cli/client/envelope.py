@@ -133,7 +133,7 @@ def _limit_to_calendar(milliseconds: int) -> int:
 
 
 def valid_propagated_attributes(event: PropagatedAttributes) -> dict[str, Any]:
-    """Return an event's propagated attributes for its commands. An invalid trace is dropped: it would be rejected."""
+    """Return an event's propagated attributes for commands, without an invalid trace: `write_command` rejects it."""
     attributes = event.propagated()
     for name in ("tracestate", "traceparent"):
         try:

@@ -27,8 +27,8 @@ class Erasure(Struct, frozen=True, omit_defaults=True):
     """A line of the file: the aggregate, the time, the id of the command, and the id of the data key that it deletes.
 
     For example `{"aggregate": "customer", "id": "c-42", "time": "2026-11-21T01:02:03.000Z", "command": "…", "key":
-    "…"}`. Without `key` the key is not known, unless another line has the key of the same command. With null the
-    aggregate had no key.
+    "…"}`. If `key` is missing, the key is unknown, unless another line with the same `command` has it. If `key` is
+    null, the aggregate had no key.
     """
 
     aggregate: str
@@ -39,7 +39,7 @@ class Erasure(Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def now(cls, command: ReadyCommand, key: str | UnsetType | None) -> "Erasure":
-        """Return the line of an erase command of this moment."""
+        """Return the line of an erase command, with the current time."""
         moment = rfc3339(time.time_ns() // 1_000_000)
         return cls(command.aggregate, command.subject, moment, command.id, key)
 
@@ -90,7 +90,7 @@ def _read_erasures(lines: Iterable[bytes]) -> Iterator[tuple[int, Erasure]]:
         if line.isspace():
             continue
         try:
-            erasure = msgspec.convert(_members(line), Erasure)
+            erasure = msgspec.convert(_erasure_members(line), Erasure)
         except (ValueError, TypeError, KeyError, RecursionError):  # msgspec's errors are ValueErrors
             raise UsageError(
                 f"line {number} is not an erasure",
@@ -99,8 +99,8 @@ def _read_erasures(lines: Iterable[bytes]) -> Iterator[tuple[int, Erasure]]:
         yield number, erasure
 
 
-def _members(line: bytes) -> Any:
-    """Return the members of an erasure, also from a printed `Erased` event."""
+def _erasure_members(line: bytes) -> Any:
+    """Return the members of an erasure, from a line of the file or from an `Erased` event printed by `cqrs tail`."""
     document = msgspec.json.decode(line)
     message = document.get("message") if isinstance(document, dict) else None
     if not isinstance(message, dict):
@@ -125,7 +125,7 @@ class ErasureFile:
 
     def _append(self, line: bytes) -> None:
         try:
-            with open(self.path, "ab", opener=opener) as file:  # an id may name a person
+            with open(self.path, "ab", opener=opener) as file:  # private: an id may name a person
                 file.write(line)
                 file.flush()
                 os.fsync(file.fileno())

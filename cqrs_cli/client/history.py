@@ -24,7 +24,8 @@ from cqrs_cli.settings.moments import parse_moment
 StateFilter = Callable[[VersionedState], bool]
 
 
-#: Digits of the largest version, a signed number of 64 bits. Python refuses to read thousands of digits at all.
+#: Digits of the largest version, a signed number of 64 bits. It is checked before `int`, which raises an error for
+#: thousands of digits.
 _MAX_VERSION_DIGITS = 19
 
 

@@ -66,7 +66,7 @@ class OutcomeWaiter:
         #: Outcomes whose command may not have its delivery report yet, by the position of the command.
         self._unmatched: dict[tuple[str, int, int], ReceivedOutcome] = {}
         self._matched: list[ReceivedOutcome] = []  # outcomes that `poll_outcomes` returns next
-        #: Moved command → the numbers of its sends, in the order of their outcomes.
+        #: Moved command → the numbers of all sends of its id, which get their outcomes in this order.
         self._moved: dict[_MovedCommand, list[int]] = {}
         #: Outcomes in a target partition that were read before `MOVED`.
         self._unmatched_by_id: dict[_MovedCommand, ReceivedOutcome] = {}
@@ -97,9 +97,9 @@ class OutcomeWaiter:
     ) -> int:
         """Send a command like `CommandProducer.send`, wait for its outcome from now on, and return its number.
 
-        A command that was not sent is forgotten, because all outcomes of other senders are kept while an offset is
-        unknown. The metadata of a repartitioned topic is refreshed only while no command is outstanding, so that no
-        command overtakes an earlier command.
+        A command that could not be sent is forgotten at once: while the offset of any command is unknown, the outcomes
+        of all other senders are kept in memory. The metadata of a repartitioned topic is refreshed only while no
+        command is outstanding, so that no command overtakes an earlier command.
         """
         if not self._outstanding:
             self._unmatched_by_id.clear()
@@ -241,7 +241,9 @@ class OutcomeWaiter:
             if (topic, partition) in self._assigned:
                 self._reader.incremental_unassign([TopicPartition(topic, partition)])
                 self._assigned.remove((topic, partition))
-            clients.fetch_metadata(self._connection, self._reader, topic)  # librdkafka may not know it yet
+            clients.fetch_metadata(
+                self._connection, self._reader, topic
+            )  # librdkafka may not know the partition yet
             self._assign(topic, partition, max(0, since - _MAX_CLOCK_DIFFERENCE))
         self._assigned_targets |= self._new_targets.keys()
         self._new_targets.clear()

@@ -76,7 +76,7 @@ class PendingOutcome:
             )
         return NoOutcomeError(
             f"no outcome of command {self.id} within {timeout:g} s; it may still be decided",
-            "check that `cqrs run` owns its topics; sending it again with the same id is safe",
+            "check that `cqrs run` decides this aggregate; sending the command again with its id is safe",
             {"id": self.id},
         )
 

@@ -62,7 +62,7 @@ class CommandProducer:
         self, connection: Connection, partitioner: Partitioner, *, bulk: bool = False, reports: bool = True
     ) -> None:
         self.sent_count = 0
-        self._failed = 0
+        self._failed_count = 0
         self._failure: tuple[str, KafkaError] | None = None
         self._fatal: KafkaError | None = None
         self._connection, self._codec = connection, connection.payload_codec()
@@ -75,8 +75,9 @@ class CommandProducer:
             message_max_bytes=100_000_000,  # the topic's limit applies, not librdkafka's default of 1,000,000
             **(_BULK_CONFIG if bulk else _SINGLE_CONFIG),
         )
-        # The idempotent producer requests its producer id after 1 ms. If another request is opening the connection
-        # then, the producer finds no connection, and retries only after 500 ms (measured: 5 sends of 12).
+        # Wait until the idempotent producer has requested its producer id, which it does after 1 ms. If another request
+        # is opening the connection at that time, it finds no connection, and retries only after 500 ms (measured: 5
+        # sends of 12).
         self._run_callbacks(self._producer.poll, 0.005)
 
     def __enter__(self) -> "CommandProducer":
@@ -88,7 +89,7 @@ class CommandProducer:
     @property
     def delivered_count(self) -> int:
         """The number of commands in the log; exact after `flush` or `discard_queued`."""
-        return self.sent_count - self._failed - len(self._producer)
+        return self.sent_count - self._failed_count - len(self._producer)
 
     def partition_count(self, topic: str) -> int:
         """Return the topic's partition count; raise `ConfigurationError` if the topic does not exist."""
@@ -171,7 +172,9 @@ class CommandProducer:
         return len(self._producer)
 
     def _run_callbacks(self, call: Callable[[float], object], seconds: float) -> None:
-        """Serve librdkafka's callbacks. The binding raises a fatal error here; its commands fail later."""
+        """Serve librdkafka's callbacks. The binding raises a fatal error here; the commands that fail because of it get
+        the codes `_FATAL_CODES` in their delivery reports.
+        """
         try:
             call(seconds)
         except KafkaException as error:
@@ -185,7 +188,7 @@ class CommandProducer:
 
     def _failure_error(self, topic: str, error: KafkaError) -> CqrsError:
         """Return the error to raise outside of a delivery report. Wait for a fatal error, because the binding may raise
-        it after the reports of its commands.
+        it after the delivery reports of the commands that failed because of it.
         """
         deadline = time.monotonic() + _FATAL_TIMEOUT
         while error.code() in _FATAL_CODES and self._fatal is None and time.monotonic() < deadline:
@@ -200,7 +203,7 @@ class CommandProducer:
             if error is None and partition is not None and offset is not None:
                 on_delivered(partition, offset)
             elif on_failure is not None and error is not None:
-                self._failed += 1
+                self._failed_count += 1
                 on_failure(self._to_error(message.topic() or "?", error))
             else:
                 self._on_failure(error, message)
@@ -209,7 +212,7 @@ class CommandProducer:
 
     def _on_failure(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self._failed += 1
+            self._failed_count += 1
             self._failure = self._failure or (message.topic() or "?", error)
 
     def _raise_failure(self) -> None:

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from cqrs_cli.kafka.embedded.broker import Broker
     from cqrs_cli.settings.settings import Settings
 
-#: Age in seconds from which `decode` reads the data keys again, because its records may come in any order. A request to
-#: the broker takes ten times as long as decoding an event.
+#: `decode` reads the data keys again if they are older than this, in seconds: its records may come in any order, so a
+#: record may be newer than the keys. Reading the keys for each record would be slow: a request to the broker takes ten
+#: times as long as decoding an event.
 _MAX_KEY_AGE = 0.1
 
 
@@ -102,7 +103,7 @@ class ProjectAggregates:
         return aggregate
 
     def _search(self, command_class: type) -> list[tuple[Aggregate, str]]:
-        """Search first the module that defines the class, then all modules, so that a broken aggregate does no harm."""
+        """Search the module that defines the class first, then all modules. Thus other broken aggregates do no harm."""
         names = registry.names(self._package, self._root)
         module_name = command_class.__module__.removeprefix(f"{self._package}.")
         for group in ([module_name] if module_name in names else [], names):

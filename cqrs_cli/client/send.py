@@ -94,7 +94,7 @@ def send_all(
 ) -> SentCommands:
     """Send all commands, and wait until they are delivered; `progress` receives the number sent so far.
 
-    An error contains the number of commands that were sent: exactly the first commands, in the given order.
+    An error contains the number of commands that were sent. These are the first commands, without gaps.
     """
     started_at = time.monotonic()
     counts: Counter[str] = Counter()

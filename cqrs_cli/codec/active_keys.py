@@ -34,7 +34,8 @@ class ActiveKeys:
     def find_damaged_event_values(self, subject: str, event_id: str, data: bytes) -> Iterator[str]:
         """Yield a problem for each member of an event that uses the active key, but cannot be decrypted with it.
 
-        The problems never contain personal data. A key that the keyring cannot decrypt is a violation of its own.
+        The problems never contain personal data. A key that the keyring cannot decrypt yields nothing
+        here: `find_problem` reports it.
         """
         return self._find_damaged(subject, event_id, data)
 

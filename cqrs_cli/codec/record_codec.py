@@ -78,7 +78,7 @@ class RecordCodec:
                 yield decoded
 
     def decode_if_available(self, topic: str, partition: int, record: Record) -> Record:
-        """Return the record decoded, for display. An event without its payload keeps its reference, too."""
+        """Return the record decoded, for display. An event without its payload keeps its reference, as commands do."""
         try:
             return self.decode(topic, partition, [record])[0][0]
         except PayloadUnavailableError:

@@ -72,7 +72,8 @@ class BatchState:
     def write_result(self, decision: DecisionInProgress, result: DecideResult | Original) -> None:
         """Write the events and the outcome of a command, from the result of `decide` or a duplicate's first decision.
 
-        This is the second half of check 11: it folds each event in the form that readers of the log will see.
+        This is the second half of check 11 (docs/messages.md): each event is folded in its written form, as readers of
+        the log will fold it.
         HANDLER_ERROR and TOO_LARGE discard all events. Process errors (`PROCESS_ERRORS`) are raised.
         """
         if not isinstance(result, tuple) or not result:

@@ -101,7 +101,7 @@ class Decisions:
     data_keys: ChangedKeys = field(default_factory=dict)
     reason_counts: dict[str, int] = field(
         default_factory=dict
-    )  # counts of reasons: deferred, rejected, failed
+    )  # reason → the number of commands that were deferred, rejected or failed for it
     tracebacks: dict[str, str] = field(default_factory=dict)  # `wallet.py:12: KeyError` → a sample traceback
     deferral_changes: dict[str, Deferral | None] = field(
         default_factory=dict

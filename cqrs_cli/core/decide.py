@@ -68,8 +68,8 @@ class Batch(BatchState):
         The piece ends after the record with which the batch's events exceed `max_bytes`. Raises `DecisionInterrupted`;
         after that the batch must not be used.
 
-        A trace function that the aggregate's code has set is called until the end of the piece. If it raises
-        in a function of cqrs, `DecisionInterrupted` is raised for the command.
+        If the aggregate's code sets a trace function, Python calls it until the end of the piece, in functions of cqrs,
+        too. If the trace function raises there, `DecisionInterrupted` is raised for the current command.
         """
         decisions = self.decisions
         (
@@ -107,20 +107,24 @@ class Batch(BatchState):
         return DecisionInterrupted(record.offset, decided_count, self.aggregate.describe_error(error))
 
     def _decide(self, record: Record) -> None:
-        """Run the checks in the order of docs/messages.md, under its numbers. The first failed check is the reason."""
+        """Run the checks of docs/messages.md in order. The comments have the numbers of the checks.
+
+        The first failed check gives the outcome's reason.
+        """
         aggregate, decision = self.aggregate, DecisionInProgress(record)
         if record.timestamp != self.timestamp:
             self.advance_clock(record)
         takes_slow_path = self.deferrals.active or record.offset in self.slow_path_offsets
         try:
             if takes_slow_path:
-                self._load_overrides(decision)
+                self._load_deferral_and_poison(decision)
             key = record.key or require_key(record.key)  # 1
             envelope = decision.envelope = read_command(decision.record)  # 2
             if type(envelope) is OrdinaryCommand and not takes_slow_path:
                 command = self._fast_path(decision, key, envelope)  # 3 to 10
                 if command is not None:
-                    # No local variable for the result: an exception in it refers to this frame, which would be a cycle.
+                    # The result may be an exception that refers to this frame. A local variable for the result would
+                    # make this a reference cycle.
                     return self.write_result(
                         decision, call_decide(aggregate, record, envelope, command, decision.state_before)
                     )
@@ -143,7 +147,7 @@ class Batch(BatchState):
         except CheckFailed as failure:
             return self.write_failed_check(decision, failure)
 
-    def _load_overrides(self, decision: DecisionInProgress) -> None:
+    def _load_deferral_and_poison(self, decision: DecisionInProgress) -> None:
         """Look up whether an owner resubmitted the command, and whether it is poison; raise `CheckFailed` if it is
         given up.
         """
@@ -172,8 +176,8 @@ class Batch(BatchState):
         self, decision: DecisionInProgress, envelope: CommandEnvelope
     ) -> Original | None:
         """Check 5: return the first decision on the command's id, None for a new id."""
-        key = (envelope.subject, envelope.id)
-        dedup_entry = self.dedup_entries.get(key) or self.context.dedup_entry_of(*key)
+        dedup_key = (envelope.subject, envelope.id)
+        dedup_entry = self.dedup_entries.get(dedup_key) or self.context.dedup_entry_of(*dedup_key)
         return check_original(
             self.deferrals,
             decision,

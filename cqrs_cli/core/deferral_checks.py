@@ -18,10 +18,11 @@ def check_original(
     first_decision: DedupEntry | None,
     window_start: int,
 ) -> Original | None:
-    """Check 5: return the first decision on the command's id, also of a deferred command of any age; else None.
+    """Check 5: return the first decision on the command's id, or None if the id is new.
 
-    `first_decision` is the remembered decision on the id. `decision.deferral` is set for a resubmitted command; if it
-    is not set, a client wrote the `deferredfrom`. Raises `CheckFailed`.
+    `first_decision` is the remembered decision on the id. The id of a command that is still deferred counts, too, even
+    if it was deferred before the dedup window. `decision.deferral` is set for a resubmitted command. If a command has a
+    `deferredfrom` but no `decision.deferral`, a client wrote the `deferredfrom`. Raises `CheckFailed`.
     """
     deferral, fingerprint = decision.deferral, decision.fingerprint
     assert isinstance(fingerprint, int)
@@ -58,8 +59,8 @@ def check_due_and_expiry(
 ) -> None:
     """Check 9: defer a command whose `notbefore` is after the record's time; raises `CheckFailed` (NOT_YET, EXPIRED).
 
-    The `notbefore` of a resubmitted command (`decision.deferral` is set) is not checked again, because the broker's
-    clock may be a little behind the owner's clock. Check 5 has limited the difference.
+    The `notbefore` of a resubmitted command (`decision.deferral` is set) is not checked again: the broker's clock may
+    be a little behind the owner's clock. If it is too far behind, check 5 has already deferred the command again.
     """
     if envelope.notbefore is not None and decision.deferral is None:
         assert isinstance(decision.fingerprint, int)

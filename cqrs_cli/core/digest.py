@@ -13,9 +13,9 @@ _FRAME = Struct(">IQQ")  # bytes of the id, version, bytes of the state
 
 def aggregate_digest(aggregate_id: str, version: int, state: bytes) -> int:
     """Return the SHA-256 of id, version and canonical state, as a number below 2^256."""
-    name = aggregate_id.encode()
+    id_bytes = aggregate_id.encode()
     return int.from_bytes(
-        hashlib.sha256(_FRAME.pack(len(name), version, len(state)) + name + state).digest(), "big"
+        hashlib.sha256(_FRAME.pack(len(id_bytes), version, len(state)) + id_bytes + state).digest(), "big"
     )
 
 

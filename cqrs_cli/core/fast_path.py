@@ -1,5 +1,5 @@
-"""The fast path: checks 3 to 10 of an `OrdinaryCommand` in one function, without the checks that its type makes
-unnecessary.
+"""The fast path: checks 3 to 10 of an `OrdinaryCommand` in one function. Checks that an `OrdinaryCommand` always passes
+are left out.
 
 It returns the same command as the checks of `core.decide`, or None if `core.decide` has to run its checks.
 tests/core/test_fast_path.py compares the outcomes of both.
@@ -30,9 +30,9 @@ def fast_path_checks(aggregate: Aggregate, context: BatchContext, decisions: Dec
     state_of, dedup_entry_of = context.state_of, context.dedup_entry_of
     partition, partition_of = context.partition, context.partition_of
     decoders, may_nest = aggregate.decode_command, aggregate.may_nest
-    fingerprint, classes = fingerprint_function(aggregate), aggregate.may_look_encrypted
+    fingerprint, classes_to_search = fingerprint_function(aggregate), aggregate.may_look_encrypted
     may_look_encrypted = aggregate.personal.may_look_encrypted
-    types_to_search = {wire_type for wire_type, cls in aggregate.commands.items() if cls in classes}
+    types_to_search = {wire_type for wire_type, cls in aggregate.commands.items() if cls in classes_to_search}
 
     def run_checks(decision: DecisionInProgress, key: bytes, envelope: OrdinaryCommand) -> Command | None:
         subject, wire_type, data = envelope.subject, envelope.type, envelope.data

@@ -1,9 +1,9 @@
 """Folds events into states. `fold_next` is the folding rule: it applies the next event of an aggregate.
 
-Only `decode_event` makes an event from a type and data; all readers use it.
+Every fold calls `Aggregate.step`. Readers that need the event itself call `decode_event`.
 
 Recovery, `show` and `verify` may read an event twice, so they call `fold_event`, which skips folded events. A replay
-reads a log from its first event, and parses no ids (`scans.replay.fold`). Folding and deciding use `Aggregate.step`.
+reads each event once, so it does not need `fold_event` (`scans.replay.fold`).
 """
 
 from msgspec import Struct

@@ -68,7 +68,8 @@ def call_decide(
 
 
 def unchecked_size(context: BatchContext) -> float:
-    """Return the total bytes of a command's events up to which no limit can be exceeded, so that no check is necessary.
+    """Return a size in bytes: if all events of a command together are not larger, they cannot exceed any limit, and
+    need no check.
 
     A key has at most `MAX_ATTRIBUTE` bytes.
     """

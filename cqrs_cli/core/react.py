@@ -84,7 +84,7 @@ def _abbreviate(value: object) -> str:
 
 
 def _class_name(value: object) -> str:
-    """Return a description of a value that may contain personal data of the event."""
+    """Return only the class of a value, because the value itself may contain personal data of the event."""
     return class_name(type(value))
 
 

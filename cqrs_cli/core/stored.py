@@ -39,9 +39,10 @@ def restore_dedup_entry(
     timestamp: int,
     partition: int | None = None,
 ) -> None:
-    """Restore a remembered decision from its outcome. An `ID_REUSED` never replaces a remembered decision.
+    """Add the decision in an outcome to `entries`, if it is to be remembered. An `ID_REUSED` is not remembered, so it
+    never replaces the first decision on the id.
 
-    `partition` is the partition that decided the command, if another partition inherits the decision.
+    `partition`: for an inherited decision, the partition that decided the command.
     """
     verdict = outcome.data
     if outcome.subject is None or outcome.causationid is None or not isinstance(verdict.fingerprint, int):

@@ -31,9 +31,9 @@ def check_subscription(
     if Erased in events or keeps_personal is not None:
         return
     personal_events = sorted(
-        kind.__name__
-        for kind in events
-        if any(aggregate.personal.fields_of(kind) for aggregate in aggregates)
+        event_type.__name__
+        for event_type in events
+        if any(aggregate.personal.fields_of(event_type) for aggregate in aggregates)
     )
     if personal_events:
         unnamed_count = len(personal_events) - _MAX_NAMED

@@ -9,15 +9,16 @@ class BrokerClock:
     def __init__(self, tolerance: int, report: Callable[[str], None] = lambda text: None) -> None:
         """A lead of up to `tolerance` is ignored; `report` gets a text for the operator about a longer lead."""
         self._tolerance, self._report = tolerance, report
-        self.lead = 0  # by which the owner's clock is ahead of the broker's clock
+        self.lead = 0  # how far the owner's clock is ahead of the broker's clock
 
     def now(self, own_time: float) -> float:
         """Return the broker's time at the time `own_time` of the owner's clock."""
         return own_time - self.lead
 
     def learn_from_timestamps(self, sent_at: float, timestamps: Iterable[int]) -> None:
-        """Compute the lead from the broker's timestamps of records that were sent at or after `sent_at`, by the owner's
-        clock: the broker cannot have stamped them earlier.
+        """Compute the lead from records that were sent at or after `sent_at` (by the owner's clock), and the timestamps
+        that the broker gave them. The broker cannot receive a record before it is sent, so an earlier timestamp shows
+        that the owner's clock is ahead.
         """
         lead = max((int(sent_at) - timestamp for timestamp in timestamps), default=self.lead)
         self.lead = lead if lead > self._tolerance else 0

@@ -73,14 +73,15 @@ def fold_unfenced(
     read_assigned_keys: Callable[[], AssignedKeys] | None = None,
     keys: OwnerKeys | None = None,
 ) -> ContradictionError | None:
-    """Step 0: fold most of the log while the previous owner still decides, without a fence. The shard of a living owner
-    is not changed.
+    """Fold most of the log while the previous owner still decides, without a fence: step 0 in docs/owner.md. The shard
+    of a living owner is not changed.
 
     Return the error for an event that the code cannot read, or None. Raises only `CorruptError` and `StoreFullError`: a
     run whose store is too small must not fence any owner.
     """
     try:
-        token = store.token()  # read before the claim: an owner claims first, then takes the shard
+        # The token is read before the claim, as `is_shard_idle` requires: an owner claims before it takes the shard.
+        token = store.token()
         claim = parse_claim(log.committed_position().metadata)
         if is_shard_idle(token, claim):
             cache = StateCache(aggregate, store, token, cache_bytes, keys)
@@ -91,7 +92,7 @@ def fold_unfenced(
     except ContradictionError as error:
         return error if is_permanent(error) else None
     except (CqrsError, NotOwnerError):
-        pass  # without a fence no error is final: step 4 reads these records again
+        pass  # without a fence no error is final: step 4 (recover) reads these records again
     return None
 
 
@@ -108,7 +109,8 @@ def fold_visible(
     """Fold all records that are committed now, without a fence. `claim` is the committed claim. `assigned_keys`: the
     partition's assigned keys; None if its logs contain exactly its keys.
 
-    Raises `ContradictionError`, also if only a part of a transaction is visible: the next call then finds all of it.
+    Raises `ContradictionError` if records contradict each other. This can be temporary: if only a part of a transaction
+    is visible, the next call finds all of it.
     """
     if assigned_keys is not None and assigned_keys.phase == "wait":
         # A child's own log is not folded: a shard with outcomes of its own no longer inherits (`inherit_keys`), and a

@@ -2,7 +2,7 @@
 
 A resubmission is a transaction of its own: first the command, whose offset the broker reports, then the entry with that
 offset. Due commands are read from the shard. The shard is up to date, because a batch that changes an entry is applied
-at once. So a command that was just cancelled is never resubmitted as if it were not cancelled.
+at once. So the resubmission of a command that was just cancelled already knows of the cancellation.
 """
 
 from collections.abc import Callable, Mapping

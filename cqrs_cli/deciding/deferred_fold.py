@@ -1,7 +1,8 @@
 """Recovers a shard's deferred commands from the deferred topic and the outcomes.
 
 The topic is compacted, so the tombstone of an entry may be gone if the shard is old. The final outcome of a command
-therefore ends its entry, too. Every shard has folded its deferred topic at least as far as its outcomes.
+therefore ends its entry, too. The deferred topic is always folded before the outcomes: a
+shard that contains an outcome has read the records of its entry, too.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -83,8 +84,9 @@ def entries_ended_by(
 ) -> dict[str, None]:
     """Return the keys of the entries that these outcomes end. Call it inside `cache.reading()`.
 
-    An entry that is younger than the outcome, or belongs to another command, is left out: in a recreated topic, offsets
-    start again at 0, so the outcome may name the offset of an earlier topic.
+    An outcome names the offset of its deferred command. In a recreated topic, offsets start again at 0, so this may be
+    an offset of the earlier topic. So an entry that is younger than the outcome, or belongs to another command, is left
+    out.
     """
     ended_entries: dict[str, None] = {}
     if not cache.has_deferred:
@@ -112,8 +114,8 @@ def check_outcomes_kept(log: PartitionLog, cache: FoldingCache, start: int) -> N
     """Raise `CorruptError` for a shard with deferred commands if retention has deleted outcomes that it has not folded:
     a deleted outcome may have ended an entry. The shard is then quarantined and rebuilt from the log.
 
-    If a shard has folded no outcome at all, its entries are dropped and folded again: its owner was interrupted before
-    the first outcome, or the entries are inherited and the partition had not begun.
+    If a shard has entries but has folded no outcome, its entries are dropped and folded again. Either its owner was
+    interrupted before it folded the first outcome, or the entries are inherited and the partition had not begun.
     """
     if cache.positions.outcomes == 0 and cache.has_deferred:
         with cache.reading():

@@ -22,8 +22,10 @@ from cqrs_cli.ownership.signals import BatchTooLarge
 def explain_log_stall(
     log: PartitionLog, error: StalledError, keys_partition: int | None = None
 ) -> UnavailableError:
-    """Return the error of `explain_stall` for the commands, events and outcomes of a partition. `keys_partition`: its
-    partition of the keys topic, to which owners of other partitions write, too; None without personal fields.
+    """Return the error of `explain_stall` for the commands, events and outcomes of a partition.
+
+    `keys_partition`: the partition of the keys topic that holds its keys; owners of other partitions write to it, too.
+    None without personal fields.
     """
     kinds: tuple[Kind, ...] = ("commands", "events", "outcomes")
     log_partitions = [(log.topics.name(kind), log.partition) for kind in kinds]
@@ -49,7 +51,7 @@ def hidden_commands(connection: Connection, partitions: Iterable[tuple[str, int]
 
 
 def explain_changed_code(aggregate: Aggregate) -> str:
-    """Return the note about a shard that another `evolve` of the same revision has folded."""
+    """Return the note about a shard that was folded with another `evolve`, although the revision is the same."""
     return (
         f"evolve of {aggregate.name} changed but not its revision: if its meaning changed, raise the revision, "
         f"Decider(…, revision={aggregate.decider.revision + 1}); check with: cqrs verify {aggregate.name} --state"

@@ -26,11 +26,11 @@ from cqrs_cli.ownership.open_transactions import resolution_text
 
 
 class CommandTraces(NamedTuple):
-    """The offsets of the commands to which the last visible and the first hidden records of a partition's logs belong;
-    None if there is no such record.
+    """Offsets of commands, found by the records that the commands left in a partition's logs: the last visible record
+    and the first hidden record of each log. None if there is no such record.
     """
 
-    committed: int | None  # the group's offset, without a pending commit
+    committed: int | None  # the group's offset; a pending commit is ignored
     last_outcome: int | None  # the command of the last visible outcome
     last_event: int | None  # the command of the last visible event
     hidden_outcome: int | None  # the command of the first hidden outcome
@@ -56,18 +56,17 @@ class RepartitioningTraces(NamedTuple):
 
     @property
     def is_visible(self) -> bool:
-        """True if a part of a split or of a child's `begun` is visible: a reader may have seen it."""
+        """True if a part of the transaction of a split, or of a child's `begun`, is visible to readers."""
         return self.claimed_count > self.recorded_count or (
             self.has_begun and self.hides_inherited and not self.has_decided
         )
 
 
 def was_committed(traces: CommandTraces) -> bool:
-    """Return True if a part of the in-doubt transaction is visible: then all of it must be
-    committed.
+    """Return True if a part of the in-doubt transaction is visible: then the rest must be committed, too.
 
-    A writer's transactions follow each other in the order of the commands. So a visible trace of a command at or after
-    the first hidden command belongs to the in-doubt transaction. If no part is visible, no reader has seen the
+    A writer decides commands in order, one transaction after the other. So a visible record of a command at or after
+    the first hidden command is a part of the in-doubt transaction. If no part is visible, no reader has seen the
     transaction: it may be aborted and its commands decided again, even if Kafka confirmed the commit to its writer.
     """
     visible = [offset for offset in (traces.last_outcome, traces.last_event) if offset is not None]
@@ -152,12 +151,12 @@ def _resolve(
             return None
         if claim is not None and claim.topic_id not in (UNKNOWN_TOPIC, topic_id):
             return None
-        forwards = {
+        forward_starts = {
             log_partition[1]: starts[writer.producer_id]
             for log_partition, starts in producers.items()
             if log_partition in shared_logs and log_partition[0] == commands and writer.producer_id in starts
         }
-        traces = _command_traces(log, group_position.offset, claim, forwards)
+        traces = _command_traces(log, group_position.offset, claim, forward_starts)
         if (
             keys is not None
             and (start := producers[log.topics.keys, keys].get(writer.producer_id)) is not None
@@ -202,10 +201,10 @@ def _repartitioning_traces(
 
 
 def _command_traces(
-    log: PartitionLog, committed: int | None, claim: Claim | None, forwards: Mapping[int, int]
+    log: PartitionLog, committed: int | None, claim: Claim | None, forward_starts: Mapping[int, int]
 ) -> CommandTraces:
-    """Return the traces of a partition. `forwards`: for each child, the offset in its commands at which the writer's
-    transaction begins.
+    """Return the traces of a partition. `forward_starts`: child partition → the offset in the child's commands at which
+    the writer's transaction begins.
     """
     accepted_loss = claim.accepted if claim is not None else None
     first_valid: dict[Kind, int] = {"events": 0, "outcomes": 0}  # after an accepted loss
@@ -224,7 +223,7 @@ def _command_traces(
     hidden_forward = min(
         (
             command
-            for forward in forwards.items()
+            for forward in forward_starts.items()
             if (command := _first_forwarded_command(log, *forward)) is not None
         ),
         default=None,

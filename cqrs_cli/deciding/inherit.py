@@ -26,8 +26,8 @@ def inherit_keys(
     contains them.
 
     Folding is idempotent, so the next owner repeats an interrupted fold. The entries of deferred commands are inherited
-    until the partition has begun: from then on they are in its own partition of the deferred topic. Raises `AheadError`
-    for a shard that is ahead of the logs.
+    until the partition is activated: from then on they are in its own partition of the deferred topic. Raises
+    `AheadError` for a shard that is ahead of the logs.
     """
     splits = assigned_keys.inherited_splits
     key_filter = assigned_keys.key_filter
@@ -73,8 +73,9 @@ def _split_as_of_now(parent: PartitionLog) -> Split:
 def _fold_parent(
     parent: PartitionLog, aggregate: Aggregate, cache: StateCache, split: Split, window: int
 ) -> None:
-    """Fold a parent's logs up to its split, from the offsets on to which the shard is folded. A log that is folded
-    completely is not read, because commands of the child's keys wait for this function.
+    """Fold a parent's logs up to its split. Start at the offsets up to which the shard has already folded them.
+
+    A log that is folded completely is not read: that saves time, while commands of the child's keys wait.
     """
     inherited = cache.inherited()
     folded_before = folded = inherited.get(split.partition, FoldedOfParent())
@@ -88,8 +89,10 @@ def _fold_parent(
 
 
 def _check_not_ahead(parent: PartitionLog, cache: StateCache, split: Split) -> None:
-    """Raise `AheadError` for a shard with a decision after the split (Kafka lost a commit after it was visible), or
-    with outcomes after the split (their later times advanced its clock, so it lacks ids that must still be remembered).
+    """Raise `AheadError` for a shard with a decision after the split: Kafka lost a commit after it was visible.
+
+    Raise it also for a shard with outcomes after the split: their timestamps advanced the shard's clock, so the shard
+    has dropped ids that must still be remembered.
     """
     folded = cache.inherited().get(split.partition, FoldedOfParent())
     if folded.commands > split.commands:
@@ -168,8 +171,8 @@ def _inherited_entries(parent: PartitionLog, key_filter: KeyHome, split: Split) 
 
 def drop_moved_keys(cache: StateCache, key_filter: KeyHome | None) -> None:
     """Drop the deferred commands and the aggregates of keys that have moved. Otherwise two owners would resubmit the
-    commands, and the aggregates would be counted twice. Remembered ids stay until they expire, since no command
-    with these ids comes to this partition.
+    commands, and the aggregates would be counted twice. Remembered ids stay until they expire. They do no harm,
+    because no command with these ids comes to this partition.
     """
     if key_filter is None:
         return

@@ -14,7 +14,7 @@ from cqrs_cli.deciding.state_cache import StateCache
 
 
 class KeyUpkeep:
-    """The key maintenance of one partition, with a recovered shard."""
+    """The key maintenance of one partition. Its shard must be recovered before."""
 
     def __init__(self, session: OwnerSession, cache: StateCache, keys: OwnerKeys) -> None:
         self._session, self._cache, self._keys = session, cache, keys
@@ -30,7 +30,7 @@ class KeyUpkeep:
             self._commit(position, outdated_keys)
 
     def is_due(self) -> bool:
-        """Return True if the last key record is so old that a tick has to let it be compacted."""
+        """Return True if the last key record is so old that `append_tick` must be called to let it be compacted."""
         if self._keys.next_offset != self._checked_end:
             self._checked_end = self._keys.next_offset
             self._tick_at = time.monotonic() + self._session.timing.key_tick_after

@@ -40,11 +40,11 @@ class DecideLoop(Loop):
         attempts: Attempts,
         drain_end: int | None = None,
     ) -> None:
-        """`drain_end`: the offset at which the loop ends, so that the partition splits; None for a loop without an end.
+        """`drain_end`: the offset at which the loop ends before the partition splits; None if no split is due.
 
-        A loop with a `drain_end` resubmits no deferred command, because a command whose key moves would land in a
-        partition without an owner. This delays nothing: a resubmitted command would get an offset after `drain_end`, so
-        it would be decided after the split in any case.
+        Before a split, no deferred command is resubmitted, because its key may move to a partition that has no owner
+        yet. This delays nothing: a resubmitted command would get an offset after `drain_end`, so it would be decided
+        after the split in any case.
         """
         targets = session.plan.targets
         target = None if targets is None else targets[session.partition]
@@ -70,12 +70,12 @@ class DecideLoop(Loop):
     def start_polling(self) -> None:
         while self.target is not None and self._is_due() and not self.stopping():
             self.target = max(self.target, self.deferring.resubmit(self.position))
-        # An assignment waits for the consumer's first fetch, which takes half a second in an idle log.
+        # Assign only if the loop runs: an assignment waits for the first fetch, half a second in an idle log.
         if self.is_running():
             self.follower = self.session.log.follow(self.session.consumer, "commands", self.position)
 
     def run_due_work(self) -> None:
-        """Resubmit due deferred commands, and let deleted keys be compacted."""
+        """Resubmit due deferred commands, and append a due tick, so that the broker compacts deleted keys."""
         if self._is_due():
             self.deferring.resubmit(self.position)
         if self.upkeep is not None and self.upkeep.is_due():
@@ -111,7 +111,7 @@ class DecideLoop(Loop):
         return records
 
     def _poll_arrived(self, limit: int) -> list[Record]:
-        """Return the commands that arrived since the last poll: the batch may have waited for its turn."""
+        """Return the commands that arrived after the poll, while the batch waited for its turn among the partitions."""
         return self._poll(limit, 0) if limit > 0 else []
 
     def _poll(self, limit: int, timeout: float, collect_at: float = 0.0) -> list[Record]:

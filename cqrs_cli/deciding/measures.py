@@ -8,7 +8,7 @@ from cqrs_cli.telemetry.histogram import BATCH_BOUNDS, LATENCY_BOUNDS, Histogram
 
 #: The steps of the owner protocol, and the states around them: `open` the shard, `restore` it from a checkpoint,
 #: `pause` after an error, the last `checkpoint`, `ended`. In a repartitioning, a child has to `wait` for its parent's
-#: split and to `adopt` the deferred commands; its parent has to `settle` the commands that were sent before.
+#: split and then to `adopt` deferred commands; before its split, the parent has to `settle` (decide) earlier commands.
 STEPS = (
     "open",
     "restore",

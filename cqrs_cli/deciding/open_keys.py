@@ -39,7 +39,7 @@ def open_owner_keys(
 
 def check_no_unresolved_keys(store: Store, log_name: str) -> None:
     """Raise `CorruptError` for a shard with redacted values whose keys may be lost instead of erased: its owner ended
-    before it knew. The shard is then quarantined and rebuilt from the log.
+    before an `Erased` named every missing key. The shard is then quarantined and rebuilt from the log.
     """
     if store.get_value(UNRESOLVED_KEYS_MARKER):
         raise CorruptError(

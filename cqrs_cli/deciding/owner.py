@@ -70,8 +70,8 @@ class DecidingOwner:
         pool: ConsumerPool,
     ) -> None:
         """`keys`: for an aggregate with personal fields. `old_offset_duration`: how long the group's offset has seemed
-        to be below the shard's. `catch_up`: folds the visible log into the shard of step 0. `pool`: the consumers of
-        step 0, which know the metadata of the logs already.
+        too low. `catch_up`: folds the visible log into the shard, as step 0 does. `pool`: the consumers of step 0,
+        which know the metadata of the logs already.
         """
         self.plan = plan
         self.partition = partition
@@ -108,7 +108,7 @@ class DecidingOwner:
         failpoints.reached("fence.after")
 
     def claim(self) -> PositionAndClaim:
-        """2: compare the committed claim with the own claim, after pending commits, and replace it."""
+        """2: wait for pending commits, compare the committed claim with the own claim, and commit the own claim."""
         session = self.session
         session.measures.enter_step("claim")
         try:
@@ -153,7 +153,7 @@ class DecidingOwner:
             )
 
     def position(self, group_commit: PositionAndClaim) -> Start:
-        """3: derive the position from the log. Only this step checks the topic and its partitions."""
+        """3: derive the position from the log. No other step checks topic ids and the partition count."""
         session = self.session
         session.measures.enter_step("position")
         accepted_offset = self.plan.accept_loss.get(self.partition)

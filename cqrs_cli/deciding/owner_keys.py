@@ -51,7 +51,7 @@ class OwnerKeys:
         self._aggregate, self._log, self.partition = aggregate, log, partition
         self._keyring, self._key_store = keyring, key_store
         self._decrypted = DecryptedKeys(log.topic, self._known_keys, lambda: keyring, max_decrypted)
-        #: Returns the key in force of an aggregate, or None. Raises as `DecryptedKeys.key_of` does.
+        #: Returns the active key of an aggregate, or None. Raises the errors of `DecryptedKeys.key_of`.
         self.key_of = self._decrypted.key_of
         self._changes: list[KeyChange] = []
         self._changed_tables: dict[str, KeyTable] = {}  # by subject
@@ -76,13 +76,13 @@ class OwnerKeys:
     def read_keys(
         self, known_until: int, key_filter: KeyHome | None = None, clears_store: bool = False
     ) -> None:
-        """Read the keys up to their high watermark. Request the end of the events first.
+        """Read the keys up to their high watermark. The caller must have requested the end of the events before.
 
         `known_until`: the offset of the events up to which the shard knows changes of keys. A key store that has seen
-        fewer events may be from before an erasure: it is cleared, and all keys are read again, in one pass.
-        `key_filter`: the filter for the owner's keys after a repartitioning; this owner would not see the erasure of
-        other keys. A filtered key store that has seen no events is cleared, too, because an erasure may be in the
-        parents' logs. `clears_store`: clear the key store in any case.
+        fewer events may be older than an erasure, so it is cleared, and all keys are read again, in one pass.
+        `key_filter`: selects the keys of this partition after a repartitioning; all other keys are skipped, because
+        this owner would not see their erasure. With a `key_filter`, a key store that has seen no events is cleared,
+        too, because an erasure may be in the parents' logs. `clears_store`: clear the key store in any case.
         """
         try:
             self._read_keys(known_until, key_filter, clears_store)
@@ -187,7 +187,7 @@ class OwnerKeys:
         return [COMPACTION_TICK]
 
     def stage(self, keys: ChangedKeys, end: int | None) -> None:
-        """Take over changed keys whose `records` were just committed to Kafka, never earlier. `end`: the offset after
+        """Record changed keys. Call this only after their `records` were committed to Kafka. `end`: the offset after
         these records in the keys topic, None if there are no records.
         """
         for subject, key in keys.items():
@@ -211,8 +211,8 @@ class OwnerKeys:
         return True
 
     def subjects_under_old_keks(self) -> Iterator[list[str]]:
-        """Yield lists of subjects with a key record under an older KEK of the keyring, as far as the topic was read at
-        the takeover.
+        """Yield lists of subjects with a key record under an older KEK of the keyring. Only records from before the
+        takeover of the partition are searched.
         """
         current_kek = self._keyring.current
         start, _ = (
@@ -228,7 +228,7 @@ class OwnerKeys:
         self._log.close()
 
     def outdated_keys(self, subjects: Iterable[str]) -> ChangedKeys:
-        """Return the keys in force of these subjects that are under an older KEK, as this owner knows them now."""
+        """Return the active keys of these subjects that are still encrypted with an older KEK."""
         current_keys = {subject: self._known_keys(subject).current for subject in subjects}
         outdated_subjects = [
             subject

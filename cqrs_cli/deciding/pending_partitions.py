@@ -1,8 +1,8 @@
 """Pending children, which wait for a split: the active run continues to decide until they are ready.
 
-To claim a pending child stops no owner, and a child that is claimed has folded the visible records of its keys. To
-claim a parent stops the active run. If the parent split before, its children's keys would have no owner until the
-children have folded the log.
+Claiming a pending child stops no owner, and a claimed child has folded the visible records of its keys. Claiming a
+parent stops the active run. So the children are claimed first: if a parent split earlier, the keys of its children
+would have no owner until the children have folded the log.
 """
 
 import threading
@@ -29,9 +29,11 @@ def wait_for_pending_partitions(
     catch_up: Callable[[], object],
     pool: ConsumerPool,
 ) -> None:
-    """If the partition is a parent, wait until the run has claimed all pending children, or until the active run
-    ends or sends no heartbeats. Return at once for any other partition. The parent waits for all children, because the
-    active run ends soon after it has lost one partition. Each of several standby runs may claim a part of the children.
+    """If the partition is a parent, wait until all pending children are claimed, or until the active run ends or sends
+    no heartbeats. Return at once for any other partition.
+
+    The parent waits for the children of all parents, because the active run ends soon after it has lost one partition.
+    This run must have claimed all the children, but several standby runs may share them.
 
     Raises `LaterClaim` if a later run takes the partition over.
     """
@@ -62,8 +64,10 @@ def wait_for_pending_partitions(
 def may_split(
     plan: Plan, partition: Partition, own_claim: Claim, parent_claim: Claim | None, pool: ConsumerPool
 ) -> bool:
-    """Return True if a standby run may take over a parent in order to split it: all pending children are claimed, some
-    of them by this run, and the run of the parent's `parent_claim` has none of them, so it does not split.
+    """Return True if a standby run may take over a parent in order to split it.
+
+    All pending children must be claimed, some of them by this run. The run of `parent_claim`, which owns the parent,
+    must have claimed none of them; otherwise it splits the parent itself.
     """
     claim_slots = {child: plan.claim_slot(child) for child in _pending_partitions(plan, partition, pool)}
     if not claim_slots:

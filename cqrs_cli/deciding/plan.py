@@ -81,7 +81,7 @@ class Plan:
         return partition_claim_slot(self.topics[partition.aggregate].topics, partition.number)
 
     def claim(self, partition: Partition, attempt: int) -> Claim:
-        """Return the claim of a task's attempt, before the attempt has read the committed claim."""
+        """Return the claim with which an attempt of a task begins, before it reads the committed claim."""
         aggregate_topics = self.topics[partition.aggregate]
         return Claim(
             self.run_epoch,

@@ -19,7 +19,7 @@ class LogState(NamedTuple):
     partition: int
     topic_id: str
     other_ids: tuple[str, str]  # topic ids of the events and the outcomes
-    partitions: int  # the partition's effective count
+    partitions: int  # the count by which this partition assigns keys
     start: int  # of the commands
     end: int  # high watermark of the commands
     last_outcome: int | None  # the command offset in the last visible outcome
@@ -27,7 +27,7 @@ class LogState(NamedTuple):
     outcomes_start: int  # the start of the outcomes: above 0 once retention has deleted outcomes
     has_events: bool
     last_event: int | None  # the command offset in the last visible event; None also if it is unreadable
-    last_event_matches: bool  # as for the outcome; only checked if the outcome does not match
+    last_event_matches: bool  # the same for the last event; only checked if last_outcome_matches is False
     is_new: bool  # True if all commands are later than the last outcome
     committed: int | None  # the group's offset; None if there is none, or it expired
     claim: Claim | None  # in the metadata of that offset
@@ -36,8 +36,8 @@ class LogState(NamedTuple):
 
 
 def position(state: LogState, accept_loss: int | None = None) -> int:
-    """Return the offset to decide next. The caller has to check that `gap(log, next_offset)` contains only control
-    records.
+    """Return the offset to decide next. The caller has to check that the range `gap(state, offset)` after this offset
+    contains only control records.
 
     Raises `ConfigurationError` if the partition count changed, `ContradictionError` if continuing would lose or repeat
     a decision. `accept_loss` is the offset from which an operator wants to continue; `UsageError` if the log does not
@@ -93,19 +93,21 @@ def position(state: LogState, accept_loss: int | None = None) -> int:
 
 
 def _check_partition_count(state: LogState, claimed_count: int) -> None:
-    """Check the count in the claim. The split has committed it, so a history with a lower count is incomplete."""
+    """Check the count in the claim. A split commits it together with its record in the partition history. So if the
+    count in the history is lower, the history is incomplete.
+    """
     if not state.was_repartitioned and claimed_count != state.partitions:
         raise partition_count_error(state.aggregate, state.topic, claimed_count, state.partitions)
     if claimed_count > state.partitions:
         raise ContradictionError(
             f"{state.topic} partition {state.partition} has split to {claimed_count} partitions, "
             f"its partition history has {state.partitions}",
-            "restore the lineage topic of the aggregate, unless a broker has just come back",
+            "if a broker has just come back, try again; otherwise restore the lineage topic of the aggregate",
         )
 
 
 def gap(state: LogState, position: int) -> tuple[int, int]:
-    """Return the range of commands from `position` to the committed offset: only control records may be there."""
+    """Return the offsets from `position` to the committed offset, where the log may contain only control records."""
     return (
         (position, state.committed)
         if state.committed is not None and state.committed > position

@@ -39,18 +39,19 @@ def prepare(
     fail: Iterable[str] = (),
 ) -> Plan:
     """Return the plan of a new run. Raises `ConfigurationError` for missing ACLs and for missing or misconfigured
-    topics, `UsageError` for an operator's offset (`AGG:P@OFFSET`) outside the run, `UnavailableError` without a broker.
+    topics, `UsageError` for an offset in `accept_loss` or `fail` (`AGG:P@OFFSET`) that is not in a log of the run,
+    `UnavailableError` without a broker.
     """
     for name, aggregate in aggregates.items():
         if aggregate.has_personal_fields:
             connection.require_keyring(name)
-    losses = dict(_parse_positions("--accept-loss", accept_loss, aggregates))
+    loss_offsets = dict(_parse_positions("--accept-loss", accept_loss, aggregates))
     force_failed: dict[Partition, frozenset[int]] = {}
     for partition, offset in _parse_positions("--fail", fail, aggregates):
         force_failed[partition] = force_failed.get(partition, frozenset()) | {offset}
     topics, brokers = _describe_topics(settings, connection, aggregates)
     _raise_limits(len(topics), brokers)
-    _check_partitions(topics, [*losses, *force_failed])
+    _check_partitions(topics, [*loss_offsets, *force_failed])
     claims = _committed_claims(connection, topics)
     key_spaces: dict[str, PlannedKeySpace] = {}
     for name, aggregate_topics in topics.items():
@@ -60,7 +61,7 @@ def prepare(
                 aggregate_topics,
                 [claim for partition, claim in claims.items() if partition.aggregate == name],
             )
-    _check_offsets(connection, topics, losses, force_failed, claims)
+    _check_offsets(connection, topics, loss_offsets, force_failed, claims)
     return Plan(
         connection,
         topics,
@@ -72,7 +73,7 @@ def prepare(
         next_run_epoch(time.time_ns() // 1_000_000, list(claims.values())),
         uuid.uuid4().hex[:12],
         targets=_targets(connection, topics) if once else None,
-        accept_loss=losses,
+        accept_loss=loss_offsets,
         force_failed=force_failed,
         cache_bytes=int(settings.state_cache),
         store=settings.store,
@@ -86,8 +87,8 @@ def prepare(
 
 
 def _check_counts(aggregate_topics: AggregateTopics, claims: Iterable[Claim | None]) -> None:
-    """Raise `ConfigurationError` for partitions that were added by hand. The owner of an added partition could not find
-    this, because there is no claim to compare.
+    """Raise `ConfigurationError` if partitions were added by hand: the claims contain another partition count. The
+    owner of an added partition cannot check this itself, because its partition has no claim yet.
     """
     for claim in claims:
         if claim is not None and claim.partitions != aggregate_topics.partitions:
@@ -169,17 +170,18 @@ def _check_partitions(topics: Mapping[str, AggregateTopics], partitions: Iterabl
 def _check_offsets(
     connection: Connection,
     topics: Mapping[str, AggregateTopics],
-    losses: Mapping[Partition, int],
+    loss_offsets: Mapping[Partition, int],
     force_failed: Mapping[Partition, frozenset[int]],
     claims: Mapping[Partition, Claim | None],
 ) -> None:
     """Check the operator's offsets before any owner is fenced, because a typing error must not end the active run. An
     `--accept-loss` offset that was accepted before is valid, even if retention has deleted its record.
     """
-    for partition in sorted({*losses, *force_failed}):
+    for partition in sorted({*loss_offsets, *force_failed}):
         topic, number = topics[partition.aggregate].topics.commands, partition.number
         start, end = bounds(connection, topic, [number], "read_uncommitted")[number]
-        accepted_offset, failed_offsets = losses.get(partition), force_failed.get(partition, frozenset())
+        accepted_offset = loss_offsets.get(partition)
+        failed_offsets = force_failed.get(partition, frozenset())
         claim = claims[partition]
         was_applied = (
             claim is not None and claim.accepted is not None and claim.accepted.offset == accepted_offset
@@ -196,8 +198,8 @@ def _check_offsets(
 def _targets(connection: Connection, topics: Mapping[str, AggregateTopics]) -> dict[Partition, int]:
     """Return the final offsets of `--once`: the current high watermarks of the commands.
 
-    If a client's open transaction hides an acknowledged command below its watermark, the run waits for the end of the
-    transaction.
+    If a client's open transaction hides an acknowledged command below the high watermark, the run waits for the end of
+    the transaction.
     """
     return {
         Partition(name, partition): end

@@ -90,8 +90,8 @@ def fold_outcomes(
     accepted_loss: AcceptedLoss | None = None,
     topic_id: str = "",
 ) -> None:
-    """Remember the decisions in the outcomes; `bounds` are the start and end of their log. An empty shard starts one
-    dedup window (`window`, ms) before the `last_outcome`. Retention deletes only older outcomes.
+    """Remember the decisions in the outcomes; `bounds` are the start and end of their log. For an empty shard, folding
+    starts one dedup window (`window`, ms) before the `last_outcome`; retention deletes only earlier outcomes.
 
     The events must be folded already. If they do not reach the version of a decided command, this raises
     `ContradictionError` with `resume_at` as the offset to continue from. The check is skipped for outcomes from before
@@ -109,22 +109,22 @@ def fold_outcomes(
         positions = cache.positions
         clock = max(positions.clock, *(record.timestamp for record in records))
         dedup_entries: dict[tuple[str, str], DedupEntry] = {}
-        decided = positions.commands
+        decided_end = positions.commands
         latest: dict[str, OutcomeEnvelope] = {}
         parsed = [(record, parse_outcome(log, record)) for record in records]
         for record, outcome in parsed:
-            decided = outcome.data.offset + 1
+            decided_end = outcome.data.offset + 1
             restore_dedup_entry(dedup_entries, outcome, record.timestamp)
             if accepted_loss is not None and record.offset < accepted_loss.outcomes:
                 continue
             if outcome.subject is not None and outcome.data.status != "failed":
                 latest[outcome.subject] = outcome
-        check_versions_reached(log, cache, latest, decided if resume_at is None else resume_at)
+        check_versions_reached(log, cache, latest, decided_end if resume_at is None else resume_at)
         with cache.reading():
             ended_entries = entries_ended_by(cache, topic_id, parsed)
         cache.fold(
             positions._replace(
-                commands=decided,
+                commands=decided_end,
                 outcomes=records[-1].offset + 1,
                 clock=clock,
                 last_outcome=evidence(records[-1]),

@@ -1,4 +1,4 @@
-"""Raises an aggregate's number of partitions while it decides. The next run splits (`deciding.split`).
+"""Raises an aggregate's number of partitions while a run decides. The next run splits them (`deciding.split`).
 
 1. check    the number is valid, and every active owner can split
 2. request  write the request to the partition history and read it back: of two operators, the first in the log wins
@@ -46,8 +46,8 @@ class AggregatePartitions(NamedTuple):
 
 
 class PlannedRepartitioning(NamedTuple):
-    """A repartitioning. `before` equals `after` if it was requested earlier, and is completed now. `key_space`:
-    with this request.
+    """A repartitioning from `before` to `after` partitions. Both are equal if an earlier request is completed now.
+    `key_space`: the key space that includes this request.
     """
 
     before: int
@@ -125,7 +125,7 @@ def read_partitions(connection: Cluster, topics: Topics) -> AggregatePartitions:
         lineage = read_lineage(connection, topics, count, HIDDEN_RECORD_TIMEOUT)
         if lineage.was_repartitioned:
             return AggregatePartitions(topics.aggregate, partition_counts, lineage, True, claims)
-    # Further partitions were added by hand.
+    # The smallest count is the original count: a topic with more partitions was extended by hand.
     before = min([*partition_counts.values(), *(claim.partitions for claim in claims)])
     return AggregatePartitions(
         topics.aggregate, partition_counts, PartitionLineage((before,)), "lineage" in extras, claims

@@ -1,4 +1,4 @@
-"""Ends a run of aggregates from outside."""
+"""Ends a run of aggregates from outside: fences the owners of its partitions and ends their claims."""
 
 from functools import partial
 

@@ -59,7 +59,7 @@ class OwnerSession(Session[FencedWriter]):
             self.log.pool.close()
 
     def bounds(self, kind: Kind) -> tuple[int, int]:
-        """Return (start, high watermark) of a log; a read_committed client would return the last stable offset."""
+        """Return (start, high watermark) of a log. The end may be above the last stable offset."""
         return self.log.watermarks(self.watcher, kind)
 
     def read_assigned_keys(self) -> None:
@@ -152,7 +152,8 @@ class OwnerSession(Session[FencedWriter]):
         """Return the end of the log if only control records and aborted records are left from `offset` on, else
         `offset`.
 
-        Once retention has deleted these records, they cannot be distinguished from commands that were never decided.
+        A position before such records becomes ambiguous: once retention has deleted them, nobody can tell them from
+        commands that were never decided.
         """
         start, end = self.log.watermarks(self.consumer, "commands")
         only_control_records = (
@@ -168,7 +169,7 @@ class OwnerSession(Session[FencedWriter]):
         try:
             yield
         except StalledError as error:
-            self.bounds("outcomes")
+            self.bounds("outcomes")  # raises `KafkaException` if the broker does not answer
             aggregate_topics, number = self.aggregate_topics, self.log.partition
             keys_partition = (
                 None if aggregate_topics.keys_id is None else aggregate_topics.keys_partition(number)

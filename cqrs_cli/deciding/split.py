@@ -1,15 +1,15 @@
-"""The owner during a repartitioning. A child waits for its parent's split and imports the deferred commands. A parent
-drains the earlier commands and splits.
+"""What an owner does in a repartitioning, by phase. A child waits for its parent's split, then imports the deferred
+commands of its keys. A parent first decides the commands that were sent earlier, then splits.
 
 wait     A child folds the visible records of its keys until its parent has split.
-adopt    A child writes the inherited deferred commands to its own partition of the deferred topic. The transaction of
-         the last portion contains its `begun`.
+adopt    A child writes the inherited deferred commands to its own partition of the deferred topic, in portions. The
+         transaction of the last portion also writes `Begun` to the partition history.
 settle   A parent decides, with the old count, the commands that were sent before it saw the repartitioning. Then it
          splits, in one transaction with its claim.
 decide   The partition decides with its own count.
 
-A parent requests the end of the commands to drain after its fence, so commands that were acknowledged before the topics
-were extended are below that end.
+After its fence, a parent requests the end of its commands, up to which it decides them with the old count. So commands
+that were acknowledged before the topics were extended are below this end.
 """
 
 import time
@@ -86,14 +86,14 @@ def import_deferred(session: OwnerSession, cache: StateCache, position: int) -> 
 def drain_end(session: OwnerSession) -> int | None:
     """Return the offset up to which the old count applies; None if no split is due.
 
-    It is requested after the fence, so commands that were acknowledged before the topics were extended are below it.
-    If a later owner requests it again, the offset is greater.
+    The offset is the end of the commands, requested after the fence. So commands that were acknowledged before the
+    topics were extended are below it. If a later owner requests the end again, it may be greater.
     """
     return session.log_end() if session.assigned_keys.phase == "settle" else None
 
 
 def split(session: OwnerSession, cache: StateCache, position: int) -> None:
-    """Hand over the keys that belong to a child with the next count. From then on the claim contains the next count."""
+    """Hand over the keys that the next partition count assigns to a child; the claim then contains the next count."""
     cache.flush()
     assigned_keys, positions = session.assigned_keys, cache.positions
     record = assigned_keys.next_split(

@@ -29,11 +29,11 @@ from cqrs_cli.state.store import Positions, Store, WriteBatch
 #: The number of aggregates to drop in one transaction, since each aggregate changes a page in LMDB.
 _DROP_BATCH = 10_000
 
-#: Names of values in the shard: the partition count for which the aggregates of moved keys were dropped, the offsets of
-#: inherited logs, and the offset of the events up to which changes of keys are on disk.
+#: Names of values in the shard: the last partition count for which the aggregates of moved keys were dropped, the
+#: offsets up to which the parents' logs are folded, and the offset of the events up to which key changes are on disk.
 _DROPPED_COUNT, _INHERITED_OFFSETS, _KEYS_OFFSET = "kept", "inherited", "keys"
 
-#: The name of a value that marks a shard with redacted values whose missing key no `Erased` has named yet.
+#: The name of a value in the shard: it is set while a key is missing, and no folded `Erased` names the key yet.
 UNRESOLVED_KEYS_MARKER = "doubtful"
 
 #: The assumed bytes of a state before the first state is applied: a first batch of large states must not fill the
@@ -67,7 +67,8 @@ class StateCache:
         encryption: StateEncryption | None = None,
     ) -> None:
         """`budget`: bytes for decoded states: half for cached states, half for changes that wait to be applied.
-        `keys`: encrypt and decrypt states. `encryption`: replaces `keys` for a store whose keys are in no topic.
+        `keys`: encrypts and decrypts states. `encryption`: used instead of `keys` if there is no keys topic, as in a
+        simulation.
         """
         self._aggregate = aggregate
         self._store = store
@@ -138,7 +139,7 @@ class StateCache:
         last_event: Record | None = None,
         last_outcome: Record | None = None,
     ) -> None:
-        """Take over decisions that were just committed to Kafka, never earlier; `flush` applies them to the shard.
+        """Add decisions that were committed to Kafka, never earlier; `flush` applies them to the shard.
 
         `events` to `last_outcome` are the ends of the logs after the commit, and the last records
         (`kafka.writer.WrittenEnds`).
@@ -146,7 +147,7 @@ class StateCache:
         if self._states or self._dedup_entries:
             self._states.update(decisions.states)
             self._dedup_entries.update(decisions.dedup_entries)
-        else:  # the usual case under load: each batch is applied alone
+        else:  # the usual case under load: the previous batch is already applied
             self._states, self._dedup_entries = decisions.states, decisions.dedup_entries
         self._deferred = decisions.deferral_changes
         before = self.positions
@@ -205,7 +206,7 @@ class StateCache:
         if self._dropped_count() >= count:
             return
         self.flush()
-        moved = [name for name, _ in self._store.items() if not is_own_key(name.encode())]
+        moved = [subject for subject, _ in self._store.items() if not is_own_key(subject.encode())]
         for start in range(0, len(moved), _DROP_BATCH):
             self._store.drop_aggregates(moved[start : start + _DROP_BATCH], self._token)
         self._store.set_value(_DROPPED_COUNT, b"%d" % count, self._token)
@@ -249,7 +250,8 @@ class StateCache:
         deferred: Mapping[str, Deferral | None],
     ) -> None:
         packed = {
-            name: pack(self._aggregate, name, folded, self._encryption) for name, folded in states.items()
+            subject: pack(self._aggregate, subject, folded, self._encryption)
+            for subject, folded in states.items()
         }
         has_unresolved = self.keys is not None and self._flush_keys(self.keys, end)
         self._store.apply(WriteBatch(self._token, self._flushed, end, packed, dedup_entries, deferred))

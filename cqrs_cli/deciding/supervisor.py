@@ -61,7 +61,7 @@ class DecidingSupervisor(Supervisor):
         connection, claim_slot = plan.connection, plan.claim_slot(partition)
         super().__init__(connection, claim_slot, label, shard, own_claim, plan.timing, stopping, plan.reports)
         self._catch_up = CatchUp(self._fold_unfenced)
-        self._unreadable_event: ContradictionError | None = None
+        self._unreadable_event_error: ContradictionError | None = None
         # The offsets of commands that fail without being read.
         force_failed = plan.force_failed.get(partition, frozenset())
         self.attempts = Attempts(self.log.log_name("commands"), self.notes.append, force_failed)
@@ -128,11 +128,11 @@ class DecidingSupervisor(Supervisor):
                 raise
 
     def _fold_unfenced(self) -> None:
-        """0: fold most of the log while the previous owner still decides."""
+        """Step 0 of docs/owner.md: fold most of the log while the previous owner still decides."""
         plan, measures, store = self.plan, self.measures, self.store
         assert store is not None
         read_assigned_keys = partial(plan.read_assigned_keys, self.partition, pool=self._pool)
-        self._unreadable_event = fold_unfenced(
+        self._unreadable_event_error = fold_unfenced(
             self.log,
             self.aggregate,
             store,
@@ -197,13 +197,13 @@ class DecidingSupervisor(Supervisor):
         """Return True if this run's code could read all events at the last fold. The active run may have newer code,
         and write events that this run cannot read.
 
-        The log is not read here, because another standby run could take over in the meantime, and this run would then
-        take over from it at once.
+        This method does not read the log, because reading takes time, and another standby run could take over in that
+        time. This run has already decided to take over, so it would replace the other run at once.
         """
-        if self._unreadable_event is not None:
+        if self._unreadable_event_error is not None:
             self.measures.enter_step("warm")
-            self.add_note(f"{self.label}: this standby run cannot take over: {self._unreadable_event}")
-        return self._unreadable_event is None
+            self.add_note(f"{self.label}: this standby run cannot take over: {self._unreadable_event_error}")
+        return self._unreadable_event_error is None
 
     def current_record(self) -> Record | None:
         owner = self.owner
@@ -236,8 +236,8 @@ class DecidingSupervisor(Supervisor):
             self.attempts.record_failed_alone(error.offset, str(error))
 
     def handle_unwritable_record(self, error: BatchTooLarge) -> None:
-        """Leave the bytes of a record out of its dead letter, because the dead letter is larger than the broker
-        accepts: a small compressed record may have any size after decompression.
+        """Let the next owner write the record's dead letter without the record's bytes. With them the dead letter is
+        larger than the broker accepts: a small compressed record may have any size after decompression.
         """
         if not error.undecidable or error.offset in self.attempts.force_failed:
             raise errors.explain_undecidable(self.log, error) from error

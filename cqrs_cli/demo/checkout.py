@@ -43,7 +43,7 @@ EXPECTED_OUTCOMES = Counter(
 #: On a busy machine the timeout may pass before the first decision on the cancellation; then it is not deferred.
 OPTIONAL_OUTCOMES = Counter([("order.Cancel", "deferred")])
 
-#: Maximum clock skew in ms: timestamps of records come from several machines, so they may precede the order's.
+#: Maximum clock skew in ms: other machines write the timestamps of records, so a later record may look older.
 _MAX_CLOCK_SKEW = 3_600_000
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 AGGREGATE = "bank_account"
 
-#: The aggregates of the order, and the process manager between them.
+#: The aggregates of the order example, and the process manager between them.
 ORDER, PAYMENT, PROCESS = "order", "payment", "checkout"
 
 #: The read model of the orders.

@@ -49,8 +49,8 @@ def fill_read_model(settings: "Settings", connection: Connection, order: str) ->
     loaded_projection = load_projection(PROJECTION, settings.root, settings.aggregates)
     _remove_database(settings.root)
     address = parse_database(f"sqlite:///{_DATABASE}", settings.root)
-    live = prepare_projection(settings, connection, loaded_projection, address, _ignore).live
-    plan = replace(live, targets=stable_ends(live))
+    live_plan = prepare_projection(settings, connection, loaded_projection, address, _ignore).live
+    plan = replace(live_plan, targets=stable_ends(live_plan))
     for result in project_partitions(plan, plan.sources, loaded_projection, _ignore):
         if result.error is not None:
             raise result.error

@@ -12,7 +12,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 class Step:
     """A record for the commands topic.
 
-    `expected_result`: the code of the expected outcome, or its reason without a code, or its status without a reason.
+    `expected_result`: the code of the expected outcome; if it has no code, its reason; if it has no reason, its status.
     """
 
     description: str

@@ -1,6 +1,7 @@
 """Checks whether the checkpoint store works, and how old the newest checkpoints are.
 
-Without checkpoints a machine that has no shards folds the whole log, and then decides: a finding here is a warning.
+A missing checkpoint only costs time: a machine without shards then folds the whole log before it decides. So findings
+are warnings, not failures.
 """
 
 import time
@@ -37,7 +38,7 @@ class PartitionCheckpoint(NamedTuple):
     """The newest checkpoint of a partition, and the offset up to which its commands are decided."""
 
     identity: Identity  # the identity of a shard that would be created now
-    decided_offset: int  # of the first undecided command
+    decided_offset: int  # the offset of the first undecided command
     newest: Manifest | None
 
     @property
@@ -109,7 +110,7 @@ def check_latest_checkpoints(
         for identity in identities
     ]
     max_age = 2 * interval.total_seconds()
-    outdated = [
+    deficient = [
         checkpoint
         for checkpoint in checkpoints
         if checkpoint.is_missing
@@ -125,10 +126,10 @@ def check_latest_checkpoints(
         yield warn(
             "checkpoints", f"{name}: {note}", "owners skip this checkpoint; the next checkpoints replace it"
         )
-    if outdated:
+    if deficient:
         yield warn(
             "checkpoints",
-            f"{name}: {_list_partitions(outdated)}",
+            f"{name}: {_list_partitions(deficient)}",
             f"cqrs run writes a checkpoint every {show_duration(interval)} while it decides; its messages contain the "
             "reason if it fails",
         )

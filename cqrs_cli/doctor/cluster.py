@@ -32,10 +32,10 @@ from cqrs_cli.settings.durations import milliseconds
 #: The roles that are checked by default.
 DEFAULT_ROLES: tuple[Role, ...] = ("send", "run")
 
-#: The largest difference between two clocks that is not reported, unless the settings have another value.
+#: Default tolerance, which the settings override: a clock difference up to this value is not reported.
 DEFAULT_TOLERANCE = timedelta(milliseconds=CLOCK_TOLERANCE)
 
-#: Suffix of commands topics. Only clients write to them, so an open transaction there is not from an owner.
+#: Suffix of commands topics, in which an open transaction hides commands from their owners.
 _COMMANDS_SUFFIX = ".commands"
 
 
@@ -66,7 +66,7 @@ def check_cluster(
 ) -> Iterator[Check]:
     """Check the cluster of `connection` and the topics of these aggregates, as far as the roles need them. If `run` is
     among the roles, the topics of these processes are checked, too. `personal`: the names of the aggregates with
-    personal fields. `is_embedded`: it is the project's own broker.
+    personal fields. `is_embedded`: the cluster is the project's own broker.
     """
     processes = processes if "run" in roles else ()
     with Admin(connection) as admin:
@@ -106,7 +106,7 @@ def _check_data_path(connection: Connection) -> Iterable[Check]:
 
 
 def compare_clocks(admin: Admin, tolerance: timedelta, own_clock: OwnClock = local_clock) -> Iterator[Check]:
-    """Compare this machine's clock with the broker's clock: owners on this machine would use it."""
+    """Compare this machine's clock, which its owners would use, with the broker's clock."""
     difference = admin.clock_difference(own_clock)
     if difference is None:
         yield ok("clock", "the broker does not report its time: this needs the ACL Describe on the cluster")
@@ -149,7 +149,7 @@ def _check_topics(
 
 
 def _check_repartitioning(connection: Cluster, topics: Topics, partitions: int) -> Iterator[Check]:
-    """Report a repartitioning in progress, and its next step. `partitions`: of the commands topic now."""
+    """Report a repartitioning in progress, and its next step. `partitions`: the commands topic's current count."""
     key_space = poll_key_space(connection, topics, partitions)
     count = key_space.counts[-1]
     if count > partitions:
@@ -170,7 +170,7 @@ def _check_repartitioning(connection: Cluster, topics: Topics, partitions: int) 
 def _check_processes(
     admin: Admin, processes: Sequence[ProcessUse], topic_infos: dict[str, TopicInfo]
 ) -> Iterator[Check]:
-    """Check the topic of each process's positions; add existing topics to `topic_infos`."""
+    """Check the positions topic of each process manager; add existing topics to `topic_infos`."""
     existing = admin.describe([process.topics.positions for process in processes])
     topic_infos |= existing
     for process in processes:
@@ -202,16 +202,16 @@ def _check_transactions(admin: Admin, topic_infos: dict[str, TopicInfo]) -> Iter
     hanging = [transaction for transaction in open_transactions if transaction.hangs(now)]
     server = admin.connection.bootstrap_server
     yield from (fail("transactions", _blocked_error(transaction, server)) for transaction in hanging)
-    hiding = [
+    transactions_hiding_commands = [
         transaction
         for transaction in open_transactions
         if transaction not in hanging
         and not transaction.is_young(now)
         and transaction.topic.endswith(_COMMANDS_SUFFIX)
     ]
-    for transaction in hiding:
+    for transaction in transactions_hiding_commands:
         yield warn("transactions", transaction.hidden_records_message(), transaction.hint(server))
-    if not hanging and not hiding:
+    if not hanging and not transactions_hiding_commands:
         yield ok("transactions", f"none hanging, {len(open_transactions)} open")
 
 

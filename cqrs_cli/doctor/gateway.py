@@ -24,8 +24,8 @@ _MAX_ANSWER_BYTES = 16 << 20
 
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
-#: A function of aggregate names, and of whether the gateway is read-only; it returns the OpenAPI document that the
-#: project's code gives.
+#: Builds the OpenAPI document from the project's code. Its arguments are the names of the aggregates, and whether the
+#: gateway is read-only.
 BuildApi = Callable[[Collection[str], bool], Mapping[str, Any]]
 
 
@@ -85,7 +85,7 @@ def parse_gateway(url: str) -> GatewayAddress:
 def check_gateway(
     address: GatewayAddress, token: str | None, project_aggregates: Collection[str], build_api: BuildApi
 ) -> Iterator[Check]:
-    """Check a gateway against the names of the aggregates of the project, and against its code.
+    """Check that a gateway responds, and compare its API with the project's aggregates and code.
 
     Raises `UnavailableError` if there is no answer, `ConfigurationError` if another server answers.
     """

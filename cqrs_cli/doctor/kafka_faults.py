@@ -17,7 +17,7 @@ from cqrs_cli.kafka.transactional import TRANSACTION_TIMEOUT, transaction_timeou
 #: The oldest release on which cqrs is tested.
 _OLDEST_RELEASE = (4, 1)
 
-#: The first release with KAFKA-20734; 4.4 has it, too.
+#: The first release with the fault KAFKA-20734, which releases up to 4.4 have.
 _FIRST_WITH_LOST_MARKERS = (4, 2)
 
 _MAX_TIMEOUT, _VERIFICATION = "transaction.max.timeout.ms", "transaction.partition.verification.enable"
@@ -30,7 +30,7 @@ _INTERNAL_TOPICS = ("__transaction_state", "__consumer_offsets")
 
 
 class RiskySetting(NamedTuple):
-    """A value of a topic's setting that allows a fault, as "true" of `remote.storage.enable`."""
+    """A value of a topic's setting that allows a fault, such as "true" for `remote.storage.enable`."""
 
     name: str
     value: str
@@ -55,9 +55,9 @@ _RISKY_SETTINGS = (
 
 
 def check_release(version: tuple[int, ...], brokers: int, is_embedded: bool) -> Iterator[Check]:
-    """Report a release that is too old, or that may lose a part of a transaction with its only broker.
+    """Report a release that is too old, or that may lose a part of a transaction if the only broker crashes.
 
-    `version`: the release whose protocol the broker supports at least, such as `(4, 3)`.
+    `version`: the newest release whose protocol the broker is known to support, such as `(4, 3)`.
     """
     if version < _OLDEST_RELEASE:
         yield warn(
@@ -110,7 +110,7 @@ def check_internal_topics(admin: Admin, brokers: int) -> Iterator[Check]:
 
 
 def check_internal_replicas(topics: Iterable[tuple[str, TopicInfo]], brokers: int) -> Iterator[Check]:
-    """Report a topic of Kafka that loses fences, transactions or positions with one broker."""
+    """Report an internal topic of Kafka that loses fences, transactions or positions if one broker is lost."""
     possible = TopicPlan.replication(brokers)
     for name, info in topics:
         if info.replication < possible:

@@ -52,14 +52,14 @@ def check_keks(connection: Cluster, topics: Topics, keyring: Keyring) -> Iterato
 
     Raises `ContradictionError` for a missing KEK.
     """
-    kek_usage = {
+    key_counts = {
         name: use.current for name, use in count_kek_usage(connection, topics).items() if use.current
     }
-    keyring.check_keks(topics.keys, kek_usage)
-    kek_counts = ", ".join(f"{count:,} under {name}" for name, count in kek_usage.items())
+    keyring.check_keks(topics.keys, key_counts)
+    kek_counts = ", ".join(f"{count:,} under {name}" for name, count in key_counts.items())
     yield ok(
         _NAME,
-        f"{topics.aggregate}: {counted(sum(kek_usage.values()), 'key')}{f', {kek_counts}' if kek_counts else ''}",
+        f"{topics.aggregate}: {counted(sum(key_counts.values()), 'key')}{f', {kek_counts}' if kek_counts else ''}",
     )
 
 
@@ -67,8 +67,8 @@ def count_kek_usage(connection: Cluster, topics: Topics) -> Mapping[str, KekUsag
     """Return the use of each KEK, by name. Raises an error if the topic is missing or cannot be read to its end."""
     count = KeysCount(topics.keys)
     partitions = range(readers.partition_count(connection, topics.keys))
-    ends = readers.bounds(connection, topics.keys, partitions, "read_uncommitted")
-    for partition, (start, end) in ends.items():
+    bounds = readers.bounds(connection, topics.keys, partitions, "read_uncommitted")
+    for partition, (start, end) in bounds.items():
         for records in readers.read(connection, topics.keys, partition, start, end):
             count.add_records(partition, records)
     return count.usage_by_kek()

@@ -30,12 +30,12 @@ def setting_rows(settings: Settings) -> list[SettingRow]:
         if name != "properties"
     ]
     for name, value in mask_secrets(settings.client_properties()).items():
-        is_setting = name in settings.properties  # else the property is from the file of `command_config`
+        from_setting = name in settings.properties  # else the property is from the file of `command_config`
         rows.append(
             SettingRow(
                 f"-X {name}",
                 value,
-                setting_origins["properties"] if is_setting else str(settings.command_config),
+                setting_origins["properties"] if from_setting else str(settings.command_config),
             )
         )
     return rows

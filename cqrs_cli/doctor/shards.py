@@ -1,4 +1,4 @@
-"""Checks whether the current code would have folded the same states as the shards on this machine have."""
+"""Finds shards on this machine whose states were folded by other code, although the revision has not changed."""
 
 from collections.abc import Iterator
 from contextlib import closing

@@ -118,10 +118,10 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
 
     def new_messages(self) -> Iterable[str]:
         yield from self._progress.reports.new_messages()
-        yield from self._describe_hidden(self.timing.hidden_check_interval)
+        yield from self._describe_hiding_transactions(self.timing.hidden_check_interval)
 
-    def _describe_hidden(self, timeout: float) -> Iterator[str]:
-        """Yield texts about open transactions of clients that hide commands from owners, and the way to end each."""
+    def _describe_hiding_transactions(self, timeout: float) -> Iterator[str]:
+        """Yield texts about clients' open transactions that hide commands from owners, each with the way to end it."""
         for transaction in self._progress.new_hiding_transactions(timeout):
             yield f"{transaction.hidden_records_message()}; {transaction.hint(self._plan.connection.bootstrap_server)}"
 
@@ -149,8 +149,8 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
             self._is_outgrown_reported = True
 
     def is_over(self, results: Sequence[OwnerExit[Any]]) -> bool:
-        """True if these results end the run. The takeover of an owner does not: a later run takes over partitions one
-        by one, and fencing the other partitions would leave them without an owner until their turn.
+        """True if these results end the run. The takeover of an owner does not end it: a later run takes over
+        partitions one by one, and fencing the other partitions would leave them without an owner until their turn.
         """
         other_results = [result for result in results if not isinstance(result.error, TakenOverError)]
         return super().is_over(other_results) or self._progress.takeover.has_stalled(
@@ -168,7 +168,7 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
         return self._progress.is_silent(self._partitions_of(numbers), timeout)
 
     def is_rebuilding(self) -> bool:
-        return bool(self._progress.rebuilding_partitions())  # before the claim, an owner may fold for minutes
+        return bool(self._progress.rebuilding_partitions())  # an owner may fold for minutes before its claim
 
     def made_progress(self, numbers: Assignment) -> bool:
         return self._progress.any_claimed(self._partitions_of(numbers))
@@ -227,7 +227,7 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
                 self._progress.poll_progress()
             raise self._progress.takeover.explain_error(error) from None
         snapshot = self._progress.final_snapshot(results)
-        for text in self._describe_hidden(0):
+        for text in self._describe_hiding_transactions(0):
             self._report(text)
         return snapshot
 

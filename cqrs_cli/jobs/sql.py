@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 #: Spark's settings for every query: times in UTC, and JSON rows that contain null columns, too.
 _SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.jsonGenerator.ignoreNullFields": "false"}
 
-#: Spark's properties with a keyring, so that no personal value stays on a disk: Spark encrypts spilled data with a key
-#: in memory, and its log, which would quote values of a failed query, stops at the start. `--conf` overrides them.
+#: Spark's properties if the project has a keyring, so that no personal value stays on a disk: Spark encrypts spilled
+#: data with a key in memory, and its log is off once it has started, since it would quote values of a failed query.
+#: `--conf` overrides them.
 PRIVATE = {
     "spark.io.encryption.enabled": "true",
     "spark.log.level": "OFF",
@@ -62,9 +63,9 @@ _CSV = {
 
 
 def text_columns(result: "DataFrame") -> "DataFrame":
-    """Return an answer with times as text, and lists and objects as JSON, which Python and CSV take as they are.
+    """Return an answer with times as text, and lists and objects as JSON: neither Python nor CSV changes these texts.
 
-    Python would convert a time to the local time zone, whose calendar may end earlier.
+    Python would convert a time to the local time zone, where the latest times may exceed Python's calendar.
     """
     from pyspark.sql import functions, types
 
@@ -152,8 +153,8 @@ class SqlSession:
             output = text_columns(result) if target.format == "csv" else result
             options = _CSV if target.format == "csv" else {"timestampFormat": _TIME_FORMAT}
             output.write.mode("overwrite").options(**options).format(target.format).save(folder)
-            read = self._spark.read.format(target.format).options(**options).schema(output.schema)
-            return read.load(folder).count()
+            reader = self._spark.read.format(target.format).options(**options).schema(output.schema)
+            return reader.load(folder).count()
 
     @contextmanager
     def one_line_errors(self) -> Iterator[None]:

@@ -70,7 +70,7 @@ def _run_executor_once(java: Path, options: Sequence[str]) -> None:
             context.parallelize([1], 1).map(str).count()
             children = cluster_jvm.jvm.java.lang.ProcessHandle.current().children().toList()
             start_times = {child.pid(): start_time(child.pid()) for child in children}
-        # The worker, which would have killed the executor after ten seconds, is gone.
+        # By now the cluster's worker is gone. It would kill an executor that does not exit within ten seconds.
         for pid, process_start in start_times.items():
             if process_start is not None:
                 terminate(pid, process_start, WRITE_TIMEOUT)

@@ -1,6 +1,6 @@
 """The driver of `cqrs whatif`: decides the historic commands of an aggregate again, with other code.
 
-There is a task for each partition; after a repartitioning, for each family of partitions.
+There is a task for each partition; after a repartitioning, for each original partition and its descendants.
 
 The job writes to no topic.
 """
@@ -50,7 +50,7 @@ ROWS_PER_BATCH = 1_000
 
 
 class DecidedAgain(NamedTuple):
-    """The result of all partitions: numbers, and the first differences of each label."""
+    """The result of all partitions: numbers, and the first differences of each label (kind, old result, new result)."""
 
     commands: int
     aggregates: int
@@ -121,9 +121,9 @@ def decide_all_again(
             )
         else:
             difference_rows = partial(_difference_rows, plan, results, target.format)
-            columns = DIFFERENCE_COLUMNS if target.format == "parquet" else LINES
+            schema = DIFFERENCE_COLUMNS if target.format == "parquet" else LINES
             with staged_writer(context, target) as write:
-                results_by_partition = run_tasks(partial(write, len(partitions), difference_rows, columns))
+                results_by_partition = run_tasks(partial(write, len(partitions), difference_rows, schema))
     return summarize(list(results_by_partition.values()), time.monotonic() - started_at)
 
 
@@ -194,8 +194,8 @@ def _columns(differences: list[HistoryDifference]) -> "pyarrow.RecordBatch":
     """Return the differences in the columns of `DIFFERENCE_COLUMNS`."""
     import pyarrow
 
-    texts = pyarrow.string()
-    arrow_types = [texts] * 3 + [pyarrow.int32(), pyarrow.int64()] + [texts] * 5
+    text_type = pyarrow.string()
+    arrow_types = [text_type] * 3 + [pyarrow.int32(), pyarrow.int64()] + [text_type] * 5
     columns = [list(column) for column in zip(*differences, strict=True)]
     columns[-2:] = [[value.decode() for value in column] for column in columns[-2:]]  # `was` and `would`
     arrays = [

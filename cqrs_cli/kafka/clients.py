@@ -92,13 +92,13 @@ def producer(
 
     `on_error` is called during polls, with errors that concern no call, such as an unreachable broker.
     """
-    identity = {"transactional.id": transactional_id} if transactional_id else {}
+    transactional_property = {"transactional.id": transactional_id} if transactional_id else {}
     error_callback = {"error_cb": on_error} if on_error else {}
     return Producer(
         {
             **_FAST_RECONNECT,
             **connection.librdkafka(),
-            **identity,
+            **transactional_property,
             **error_callback,
             "enable.idempotence": True,
             "acks": "all",

@@ -1,7 +1,7 @@
 """A pool of consumers for consecutive reads; without a pool each read would open its own client.
 
 A new client takes some milliseconds of processor time of this process and of the broker, and has to connect before its
-first answer. An owner that starts reads its logs two dozen times, and a waiting owner repeats these reads.
+first answer. At its start an owner reads its logs two dozen times, and a waiting owner repeats these reads.
 """
 
 from collections.abc import Iterator

@@ -52,7 +52,7 @@ def require_all_partitions(counts: Mapping[str, int], sources: Iterable[EventPar
 class Tail(Protocol):
     """A reader of one partition from a position on.
 
-    `last_record` is the last record that `poll` has returned, but not decoded; None before the first record.
+    `last_record`: the last record that `poll` has returned, in its undecoded form; None before the first record.
     """
 
     last_record: Record | None

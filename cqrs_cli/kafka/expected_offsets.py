@@ -4,8 +4,9 @@ The writer has read the log to its end, so its next record must get the offset o
 offset if the read came from a broker that was no longer the leader, and an earlier offset if the topic was recreated.
 Then the transaction is not committed.
 
-Only the marker after the writer's own last commit may be missing, since Kafka can leave it out
-(kafka/admin/hanging.py). Then this transaction continues the last transaction, and its commit commits both.
+There is one exception: the commit marker of the writer's previous transaction may be missing, because Kafka can leave
+it out (kafka/admin/hanging.py). Then the log is one offset shorter, and the previous transaction is still open in it.
+The commit of this transaction commits both.
 """
 
 from collections.abc import Callable, Mapping
@@ -95,9 +96,11 @@ class ExpectedOffsets:
             self._committed_topics.add(topic)
 
     def reported_end(self, topic: str) -> int | None:
-        """Return the offset after the last reported record: a lower bound of the log's end. None without a report."""
+        """Return a lower bound of the log's end: the offset after the last reported record, or the end that was read if
+        there is no report yet. None if neither is known.
+        """
         return self._reported_ends.get(topic)
 
     def last_record(self, topic: str) -> Record | None:
-        """Return the record before the end of `reported_end`; None if this writer has written none."""
+        """Return the last reported record of this writer, which is before `reported_end`; None without a report."""
         return self._last_records.get(topic)

@@ -22,7 +22,7 @@ class Follower:
     | in place of a message | reaction |
     |---|---|
     | the end of a partition | `ends` gets its offset |
-    | no broker answers | calls `on_unreachable`, once until a message arrives; without it, raises an error |
+    | no broker answers | calls `on_unreachable`, again only after a message has arrived; without it, raises an error |
     | the ACL for the group is missing | none, since a reader needs no group; with `own_group`, raises an error |
     | another error | raises an error |
 
@@ -42,7 +42,7 @@ class Follower:
         self._own_group = own_group
         self.unreachable_error: KafkaError | None = None  # if no broker has answered since the last message
 
-    # Any: the stubs allow None where a delivered message has none.
+    # Any, because the stubs allow None for values that a delivered message always has.
     def poll(self, max_messages: int = 10_000, timeout: float = 0.2, collect_at: float = 0.0) -> list[Any]:
         """Return up to `max_messages` messages. Waits up to `timeout` seconds for the first message.
 

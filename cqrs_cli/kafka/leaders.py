@@ -24,8 +24,8 @@ def assign(reader: Consumer, positions: list[TopicPartition]) -> None:
 
     librdkafka (2.16) looks them up once a second. It looks them up earlier only if they are assigned before the
     client's first answer from a broker, which arrives within milliseconds. A thread that waits for Python's interpreter
-    lock is too late: with six busy threads half of all reads took up to a second, and without other threads a third of
-    the reads did if the assignment came 20 ms after the client.
+    lock is too late: with six busy threads half of all reads took up to a second. Without other threads a third of
+    the reads took as long if the partitions were assigned 20 ms after the client was created.
     """
     reader.assign(positions)
     for topic in {position.topic for position in positions}:
@@ -42,12 +42,12 @@ def ask_leader(reader: Consumer, topic: str, request: Callable[[float], _T], tim
     """Return the answer of a partition's leader; raises `KafkaException` if there is no leader within `timeout`
     seconds.
 
-    `request` gets its timeout: 0.1 s for the first call, then a second. A client that is still connecting may send its
-    first lookup of the leader to no broker, and repeats it only after 0.7 s (librdkafka 2.16; 1 in 40 clients that are
-    opened 16 at a time). A second call makes it look up at once. An error of the first call is ignored, since it may
-    only mean that no connection is up yet.
+    `request` is called with a timeout: 0.1 s for the first call, then a second. If a client is still connecting, its
+    first lookup of the leader may get lost, and it repeats the lookup only after 0.7 s (librdkafka 2.16; 1 in 40
+    clients if 16 are opened at once). A second call makes it look up at once. An error of the first call is ignored,
+    since it may only mean that no connection is up yet.
 
-    Later librdkafka sends the request to the leader that it knows, and waits for the timeout if that broker was lost.
+    Once librdkafka knows a leader, it sends the request there, and waits for the timeout if that broker was lost.
     So the client refreshes the leaders before each retry.
     """
     deadline, answer_timeout = time.monotonic() + timeout, min(FIRST_ANSWER_TIMEOUT, timeout)

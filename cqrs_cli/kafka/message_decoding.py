@@ -1,4 +1,4 @@
-"""Decodes messages of librdkafka in place, for readers that take them unconverted."""
+"""Decodes messages of librdkafka in place, for readers that do not convert them to records."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any

@@ -24,7 +24,7 @@ class NamedPosition(NamedTuple):
 
 
 def format_position(partition: object, offset: object, log: str = "") -> str:
-    """Return a position in the notation that `parse_position` reads."""
+    """Return a position in this notation; without `log`, the name is left out."""
     return f"{log}:{partition}@{offset}" if log else f"{partition}@{offset}"
 
 

@@ -38,7 +38,7 @@ _T = TypeVar("_T")
 class StalledError(UnavailableError):
     """Records before the requested end stay invisible: an open transaction hides them, or the broker is lost.
 
-    `is_temporary`: the transaction is another owner's, which will end it.
+    `is_temporary`: True if another owner's open transaction hides them: it will end, so a reader may wait.
     """
 
     is_temporary = False
@@ -89,7 +89,7 @@ def bounds(
 def watermarks(reader: Consumer, topic: str, partition: int) -> tuple[int, int]:
     """Return (log start, end) with the reader's isolation. Raises `KafkaException`, `MissingError`: unknown partition.
 
-    Waits for a partition that has no leader yet, as all partitions when a broker has just started.
+    Waits while the partition has no leader: when a broker has just started, no partition has a leader yet.
     """
     position = TopicPartition(topic, partition)
     low, high = _from_leader(

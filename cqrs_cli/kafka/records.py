@@ -8,14 +8,15 @@ from confluent_kafka import Message
 
 from cqrs_cli.core.messages.record import UNREADABLE_HEADERS, Headers, Record
 
-#: For a header name that is not UTF-8, confluent-kafka (2.16) returns a broken list and leaves an exception set. Python
-#: does not check for an exception after a frequent call; a `methodcaller` always checks, and raises it.
+#: For a header name that is not UTF-8, confluent-kafka (2.16) returns a broken list and leaves an exception set. In
+#: code that runs often, Python does not check for an exception after a call; a `methodcaller` always checks, and raises
+#: the exception.
 _headers: Callable[[Any], Headers | None] = methodcaller("headers")
 
 _record: Callable[..., Record] = Record
 
 
-# Any: the stubs allow None where a delivered message has none.
+# Any, because the stubs allow None for values that a delivered message always has.
 def records_of(messages: Sequence[Any]) -> list[Record]:
     """Convert messages to records, column by column, at half the cost of message by message."""
     timestamps = [timestamp for _, timestamp in map(Message.timestamp, messages)]

@@ -102,10 +102,10 @@ def merge_by_time(
             if start < end:
                 records = _read_partition(connection, topic, partition, start, end, keep, queue_kib)
                 streams.append(stack.enter_context(closing(records)))
-        yield from heapq.merge(*streams, key=_time)
+        yield from heapq.merge(*streams, key=_time_order)
 
 
-def _time(partition_record: PartitionRecord) -> tuple[int, int]:
+def _time_order(partition_record: PartitionRecord) -> tuple[int, int]:
     """Return the sort key of a record: its timestamp, then its partition."""
     partition, record = partition_record
     return record.timestamp, partition
@@ -132,7 +132,7 @@ def last_records(
             (partition, record)
             for record in _last_of_partition(connection, topic, partition, start, end, keep, count)
         )
-    return sorted(records, key=_time)[-count:] if count else []
+    return sorted(records, key=_time_order)[-count:] if count else []
 
 
 def _last_of_partition(
@@ -160,7 +160,7 @@ def follow_records(
 ) -> Generator[list[PartitionRecord], None, None]:
     """Yield batches of new records from these offsets on, as they are committed, without end. A batch may be empty.
 
-    Waits for a broker that does not answer, and reports that once. Raises the error of `identity`.
+    Waits for a broker that does not answer, and reports that once. Raises the errors of `identity.check_if_due`.
     """
     reader = clients.consumer(connection, on_error=lambda error: follower.handle_client_error(error))
     follower = readers.waiting_follower(connection, reader, report)
@@ -184,7 +184,7 @@ def decode_by_partition(
 ) -> Iterator[list[PartitionRecord]]:
     """Yield the decoded events of a batch, in several batches if they are large.
 
-    Raises `PayloadUnavailableError` after the events of the other partitions, so it blocks only its own partition.
+    Raises `PayloadUnavailableError` after the events of the other partitions: missing data block only one partition.
     """
     if not batch:
         yield batch

@@ -29,16 +29,17 @@ from cqrs_cli.kafka.write_errors import (
 #: and transactions begin late.
 TRANSACTION_TIMEOUT = 20.0
 
-#: Timeout in seconds for a coordinator's answer to a position or a commit; milliseconds are usual. If the coordinator
-#: was lost, the call may never return, so it does not wait for a new coordinator (`broker.session.timeout.ms`, 9 s).
-#: The fence of the next owner asks for it ten times a second; a commit in progress would find it a second or two later.
+#: Timeout in seconds for a coordinator's answer to a position or a commit; milliseconds are usual. A call whose
+#: coordinator was lost may never return, so the timeout ends before a new coordinator is elected
+#: (`broker.session.timeout.ms`, 9 s). The fence of the next owner asks for the new coordinator ten times a second; a
+#: commit in progress would find it a second or two later.
 COORDINATOR_TIMEOUT = 4.0
 
 #: Seconds to wait for delivery reports before asking the producer whether a record failed.
 FLUSH_TIMEOUT = 0.5
 
 #: Timeouts in seconds of one request for the fence: of the first request, and the longest timeout of later requests.
-_FENCE_RETRY_TIMEOUT, _MAX_FENCE_RETRY_TIMEOUT = 0.02, 0.1
+_FIRST_FENCE_TIMEOUT, _MAX_FENCE_TIMEOUT = 0.02, 0.1
 
 
 class WriteTransaction:
@@ -80,7 +81,7 @@ class TransactionalWriter:
         request_bytes: int,
         timeout: float,
     ) -> None:
-        """`lookup_topic`: a topic that it writes to or reads. `request_bytes`: limit for a batch of records."""
+        """`lookup_topic`: a topic that the writer writes to or reads. `request_bytes`: limit for a batch of records."""
         self._lookup_topic, self._request_bytes, self._timeout = lookup_topic, request_bytes, timeout
         self._call_deadline: float | None = None  # time at which the current call should have returned
         # The last error of an unreachable broker.
@@ -90,14 +91,14 @@ class TransactionalWriter:
             transactional_id=transactional_id,
             on_error=self._unreachable_errors.append,  # refers to no writer, so that a dropped writer drops its client
             transaction_timeout_ms=int(timeout * 1000),
-            linger_ms=1000,  # never by itself: flushing sends at once
+            linger_ms=1000,  # the timer sends nothing: `flush` sends the records at once
             batch_size=request_bytes,
             message_max_bytes=64 * 1024 * 1024,  # the broker checks the size, after compression
             queue_buffering_max_messages=500_000,
             queue_buffering_max_kbytes=256 * 1024,
             retry_backoff_ms=1,  # consecutive transactions meet CONCURRENT_TRANSACTIONS: 4 ms instead of 100
             retry_backoff_max_ms=5,
-            reconnect_backoff_max_ms=250,  # also to a newly elected coordinator: the default is up to ten seconds
+            reconnect_backoff_max_ms=250,  # also for a newly elected coordinator: ten seconds by default
             **({"debug": "protocol"} if failpoints.armed("commit.sent") else {}),
         )
 
@@ -127,14 +128,15 @@ class TransactionalWriter:
         the broker allows no transaction of this timeout.
 
         librdkafka asks the coordinator, and waits for 500 ms after a rejection. The coordinator rejects the request
-        while it ends an open transaction of the previous writer, which takes milliseconds. If this method calls again,
-        librdkafka asks at once: 60 ms instead of 600.
+        while it ends an open transaction of the previous writer, which takes milliseconds. So this method calls
+        librdkafka with short timeouts: each new call asks the coordinator at once, and the fence takes 60 ms instead
+        of 600.
         """
         # librdkafka also waits for 500 ms if no broker is connected when it starts. The first answer here replaces the
         # bootstrap connection by the broker's own connection; the second answer shows that this connection is up.
         for _ in range(2):
             self._call(self._producer.list_topics, self._lookup_topic, self._timeout)
-        deadline, timeout = time.monotonic() + self._timeout, _FENCE_RETRY_TIMEOUT
+        deadline, timeout = time.monotonic() + self._timeout, _FIRST_FENCE_TIMEOUT
         while True:
             try:
                 self._call(self._producer.init_transactions, timeout)
@@ -144,8 +146,8 @@ class TransactionalWriter:
                     raise transaction_timeout_error(self._timeout) from error
                 if not kafka_error(error).retriable() or time.monotonic() > deadline:
                     raise
-                timeout = min(2 * timeout, _MAX_FENCE_RETRY_TIMEOUT)
-        if timeout > _FENCE_RETRY_TIMEOUT:  # its topics may have new leaders by now
+                timeout = min(2 * timeout, _MAX_FENCE_TIMEOUT)
+        if timeout > _FIRST_FENCE_TIMEOUT:  # after a retry, topics may have new leaders
             self._call(self._producer.list_topics, self._lookup_topic, self._timeout)
         self._producer.poll(0)
         self._unreachable_errors.clear()
@@ -177,9 +179,9 @@ class TransactionalWriter:
     def _begin(self) -> None:
         """Begin a transaction. Raises `KafkaException` if a broker could not be reached since the previous transaction.
 
-        Kafka may have ended the previous transaction on some of its partitions only (kafka/admin/hanging.py). An abort
-        of this transaction would abort the other partitions of the previous transaction, too: its offset, for example,
-        while its records are visible. The next owner resolves it.
+        Kafka may have ended the previous transaction on some of its partitions only (kafka/admin/hanging.py): for
+        example, its records are visible, but its offset is still pending. An abort of this transaction would abort that
+        offset, too. So this method raises the error, and the next owner resolves the previous transaction.
         """
         self._producer.poll(0)
         if self._unreachable_errors:

@@ -76,7 +76,8 @@ def raising_batch_errors() -> Iterator[None]:
 def unwrapping_fatal_errors() -> Iterator[None]:
     """Raise a fatal error unchanged if it arrives during a delivery report.
 
-    The client then raises a `SystemError`, since Python calls back with an exception set.
+    The client raises it as the cause of a `SystemError`, since the callback for a delivery report is called while an
+    exception is set.
     """
     try:
         yield

@@ -52,7 +52,10 @@ _HEADERS: Any = HEADERS  # the stubs want a list of a wider type
 
 
 class WrittenEnds(NamedTuple):
-    """Lower bounds of the logs' ends after a commit, since a delivery report may come later. None: no report yet."""
+    """The ends of the logs after a commit. They are lower bounds, because the last delivery report may come later.
+
+    None: there is no report yet.
+    """
 
     events: int | None
     outcomes: int | None
@@ -75,8 +78,8 @@ class DeliveryReport:
 
     def append_time(self) -> int | None:
         """Return the broker's timestamp of the record, ms; None if the topic has the sender's timestamps."""
-        kind, timestamp = self._timestamp
-        return timestamp if kind == TIMESTAMP_LOG_APPEND_TIME else None
+        timestamp_type, timestamp = self._timestamp
+        return timestamp if timestamp_type == TIMESTAMP_LOG_APPEND_TIME else None
 
     def offset(self) -> int:
         """Return the offset; raises `KafkaException`."""
@@ -97,7 +100,7 @@ class BatchTransaction:
         self._writer.write(self._transaction, piece)
 
     def set_position(self, offset: int, metadata: str) -> None:
-        """Set the position, and its metadata, that the end of the block commits."""
+        """Set the position and its metadata, which are committed at the end of the `batch` block."""
         self._transaction.position = self._writer.group_position(offset, metadata)
 
 
@@ -129,7 +132,7 @@ class FencedWriter(TransactionalWriter):
         )
 
     def set_log_ends(self, events: int, outcomes: int, deferred: int) -> None:
-        """Set the logs' ends that were read: a commit fails if its records get other offsets than after these ends."""
+        """Set the ends up to which the logs were read. A commit fails unless its records directly follow these ends."""
         topics = self._topics
         self._expected.set_log_ends(
             {topics.events: events, topics.outcomes: outcomes, topics.deferred: deferred}
@@ -183,7 +186,7 @@ class FencedWriter(TransactionalWriter):
         """Append commands, (key, value), to the commands topic in the open transaction. Return the offset and the
         broker's timestamp (ms) of each.
 
-        Raises `KafkaException`, also if the broker reports no offset, and `BatchLateError`.
+        Raises `BatchLateError`, and `KafkaException`, for example if the broker reports no offset.
         """
         deadline = time.monotonic() + self._produce_timeout
         reports = [DeliveryReport() for _ in commands]

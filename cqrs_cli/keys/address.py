@@ -8,7 +8,7 @@ from cqrs_cli.keys.keyring import Keyring, load_keyring, shown_address
 
 
 class KeyRingAddress(NamedTuple):
-    """The address of a keyring: `file:PATH`, relative to the project's `root`, `env:NAME` or `exec:COMMAND`."""
+    """A keyring's address: `env:NAME`, `exec:COMMAND`, or `file:PATH` with a path relative to the project's `root`."""
 
     address: str
     root: Path

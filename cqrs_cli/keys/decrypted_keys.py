@@ -46,7 +46,7 @@ class DecryptedKeys:
         return key
 
     def find(self, subject: str, kid: str) -> DataKey | None:
-        """Return the key with this id if it is in force, else None. No other key is decrypted."""
+        """Return the key with this id if it is in force, else None. A key that is not in force is not decrypted."""
         key = self._keys.get(subject)
         if key is None and not self._table_of(subject).is_erased(kid):
             key = self.key_of(subject)

@@ -96,7 +96,10 @@ def _missing_kek(what: str, master: str) -> ContradictionError:
 
 
 def load_keyring(address: str, root: Path = Path()) -> Keyring:
-    """Load the keyring at an address, a path relative to `root`; raises `ConfigurationError` with the correction."""
+    """Load the keyring at an address; the path of a file is relative to `root`.
+
+    Raises `ConfigurationError`, whose hint says what to correct.
+    """
     kind, _, rest = address.partition(":")
     text: str | bytes
     match kind:

@@ -63,18 +63,19 @@ def free_name(month: str, taken: Iterable[str]) -> str:
 
 @contextmanager
 def _replace_keyring(path: Path) -> Iterator[IO[bytes]]:
-    """Write a file that replaces `path` when the block ends, and is then synced to disk: if a KEK that was used is
-    lost, so are all data keys that it encrypts.
+    """Yield a file that replaces `path` when the block ends. It is synced to disk, because the loss of a KEK is the
+    loss of all data keys that it encrypts.
 
-    The new file has a fixed name in the same folder until then, so only one program at a time can replace the keyring.
+    Inside the block the file has a fixed name in the same folder, so only one program at a time can replace the
+    keyring.
     """
-    partial = path.with_name(f".{path.name}.new")
+    new_path = path.with_name(f".{path.name}.new")
     try:
-        with atomic_write(path, partial.name) as file:
+        with atomic_write(path, new_path.name) as file:
             yield file
     except FileExistsError:
         raise ConfigurationError(
-            f"{partial} exists: another program is writing the keyring, or died while it wrote the file",
+            f"{new_path} exists: another program is writing the keyring, or died while it wrote the file",
             "remove the file if no such program is running",
         ) from None
     except OSError as error:

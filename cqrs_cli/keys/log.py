@@ -49,7 +49,7 @@ def key_bounds(log: KeysLog, partition: int, next_offset: int) -> tuple[int, int
     start, end = log.bounds(partition)
     if end < next_offset:
         raise ContradictionError(
-            f"{log.topic} partition {partition} ends at {end}, before the {next_offset} that was already read",
+            f"{log.topic} partition {partition} ends at {end}, but was already read up to {next_offset}",
             "the topic was truncated or replaced: restore it before anything is decided or read with its keys",
         )
     return start, end

@@ -1,4 +1,4 @@
-"""The keys of a reader: the data keys of one partition of a keys topic, in memory. It writes nothing to disk."""
+"""The data keys of one partition of a keys topic, which a reader keeps in memory and never writes to disk."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -15,8 +15,8 @@ from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.keys.log import KeysLog, key_bounds, key_records
 from cqrs_cli.keys.topic import KeyTable, Treatment, WrappedKey
 
-#: Age in seconds from which keys are read from the start again: compaction may have removed a tombstone by then. The
-#: keys topic keeps a tombstone for a day (`delete.retention.ms`).
+#: Age in seconds from which known keys are dropped, and read again from the start. It must be less than a day, after
+#: which compaction removes a tombstone (`delete.retention.ms`): a reader that missed the tombstone would keep the key.
 _REREAD_AFTER = 3600.0
 
 _NO_KEYS = KeyTable()
@@ -42,9 +42,9 @@ class PartitionKeys:
     """The keys in one partition of the keys topic, read on demand.
 
     `keyring`: None for a reader that decrypts nothing. `only`: the only aggregate id whose keys count; None for all.
-    `max_age`: seconds after which known keys are read again before use; None for a reader that moves forward, because
-    it reads the `Erased` of each key that it knows. `clock`: wall-clock time in seconds, because a monotonic clock
-    may stop while the machine is suspended.
+    `max_age`: seconds after which known keys are read again before use; None for a reader that reads all
+    events in order, because it reads the `Erased` of each key that it knows. `clock`: wall-clock time in seconds,
+    because a monotonic clock may stop while the machine is suspended.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class PartitionKeys:
         self._decrypted = DecryptedKeys(log.topic, self._table_of, load_keyring)
         self._next_offset = 0  # the offset up to which the keys were read
         self._end: int | None = None  # the high watermark of the keys at the last request
-        #: By partition of the events: events below this offset were committed before the last request of `_end`.
+        #: By partition of the events: the offset below which all events were committed before `_end` was requested.
         self._seen: dict[int, int] = {}
         #: Unresolved keys by key id: the key is gone, and no `Erased` has named it yet.
         self.unresolved_keys: dict[str, UnresolvedKey] = {}
@@ -94,7 +94,7 @@ class PartitionKeys:
         self._seen[events_partition] = seen_end
 
     def _refresh(self) -> None:
-        """Drop the keys that were erased since the last read, if that is older than `max_age`."""
+        """Drop the keys that were erased since the last read, if that read is more than `max_age` seconds ago."""
         if self._max_age is None or self._end is None:
             return
         age = self._clock() - self._read_at

@@ -23,7 +23,7 @@ def add_partitions(admin: Admin, topics: Topics, count: int, report: Callable[[s
     """Raise the partition count of the five topics to `count`, one after the other. Topics that have at least
     `count` partitions stay unchanged. Each change is reported.
 
-    Raises `UnavailableError` if a broker does not show the new partitions in time; the same call then continues.
+    Raises `UnavailableError` if a broker does not show the new partitions in time; another call then continues.
     """
     for kind in ORDER:
         name = topics.name(kind)

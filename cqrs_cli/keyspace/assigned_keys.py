@@ -13,7 +13,7 @@ class AssignedKeys(NamedTuple):
 
     lineage: PartitionLineage
     partition: int
-    topic_partitions: int  # the number of partitions that all topics have, by the plan
+    topic_partitions: int  # the number of partitions of all topics when the run was planned
     partitioner: Partitioner
 
     @property

@@ -15,7 +15,8 @@ from cqrs_cli.keyspace.key_space import KeySpace, requested_key_space
 class FollowedKeySpace:
     """The current key space, which is read again while a partition waits for its parent's split.
 
-    Used by projections, process managers and the gateway. Each of them stores its positions in another place.
+    Used by projections, process managers and the gateway. Each of them stores its positions elsewhere, so they are a
+    parameter of `is_ready`.
     """
 
     def __init__(self, read: Callable[[], KeySpace], interval: float = 0.0) -> None:
@@ -39,8 +40,10 @@ class FollowedKeySpace:
         return self._current
 
     def is_ready(self, partition: int, positions: Callable[[], Mapping[int, int]]) -> bool:
-        """Return `KeySpace.is_ready` for a reader at `positions()`, which is called for target partitions only. Before
-        the split of the partition's parent, read the key space again.
+        """True if a reader may begin to read the events of a partition: see `KeySpace.is_ready`. `positions` returns
+        the positions of the reader; it is called for target partitions only.
+
+        Reads the key space again while the parent of the partition has not split.
         """
         key_space = self.current
         if key_space.is_pending(partition) and time.monotonic() - self._read_at >= self._interval:
@@ -55,9 +58,10 @@ def key_space_at_events(
     count: int,
     open_log: Callable[[int], PartitionLog],
 ) -> Callable[[], KeySpace]:
-    """Return the function that reads the key space for a reader whose positions are directly after an event.
+    """Return a function that reads the key space for a reader whose positions are always directly after an event. So in
+    this key space, the events of a split end after its last event, and not after transaction markers.
 
-    `count`: the number of partitions without a repartitioning. `open_log` returns the logs of a partition.
+    `count`: the number of partitions if no repartitioning was requested. `open_log` returns the logs of a partition.
     """
 
     @cache

@@ -18,8 +18,8 @@ SplitLog = Literal["events", "outcomes"]
 class KeyStage(NamedTuple):
     """The commands of a partition that were decided with one partition count: start ≤ offset < end.
 
-    `targets`: the partitions that got keys at `end`. The functions from a key to its partition, and to the target
-    partition that had it, are None without a repartitioning.
+    `targets`: the partitions that got keys at `end`. `partition_of` returns the partition of a key,
+    `forward_target_of` the target partition that had it. Both are None without a repartitioning.
     """
 
     start: int = 0

@@ -33,7 +33,7 @@ class LogSegment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KeySpace:
-    """The key space of an aggregate, by its partition history. Partitions are those of the last count."""
+    """The key space of an aggregate, by its partition history. Its partitions are those of the last partition count."""
 
     lineage: PartitionLineage
     partitioner: Partitioner
@@ -59,11 +59,11 @@ class KeySpace:
         return range(self.counts[-1])
 
     def partition_of(self, key: bytes) -> int | None:
-        """Return the partition of a key; None if the partitioner is none: it may be any partition."""
+        """Return the partition of a key; None if the partitioner is "none", so that any partition may have the key."""
         return partition_for(self.partitioner, key, self.counts[-1])
 
     def target_of(self, key: bytes) -> int:
-        """Return the partition to send a key to: `partition_of`, or the partition of Java's default."""
+        """Return the partition to send a key to: `partition_of`, or the partition by Java's default partitioner."""
         return target_partition(self.partitioner, key, self.counts[-1])
 
     def deferred_partition(self, partition: int) -> int:
@@ -71,13 +71,13 @@ class KeySpace:
         return self.lineage.deferred_partition(partition)
 
     def holds_deferred(self, partition: int, key: bytes) -> bool:
-        """True if an entry of a key's deferred command in this partition counts. After a repartitioning the entry may
-        be in the parent's partition, too.
+        """True if this partition of the deferred topic is the one whose entries count for a key. After a
+        repartitioning, entries of the key may also be in the parent's partition.
         """
         return not self.was_repartitioned or self.deferred_partition(self.target_of(key)) == partition
 
     def partitions_with(self, key: bytes) -> Sequence[int]:
-        """Return the partitions that may hold records of a key, in order; all if the partitioner is none."""
+        """Return the partitions that may hold records of a key, in order; all if the partitioner is "none"."""
         partition = self.partition_of(key)
         return self.partitions if partition is None else self.partitions_of(partition)
 
@@ -90,8 +90,8 @@ class KeySpace:
         return KeyHome(self.partitioner, self.lineage.initial_count(partition), partition)
 
     def inherited_splits(self, partition: int) -> tuple[Split, ...]:
-        """Return the splits that end the inherited segments of a partition, the oldest first; empty before its parent's
-        split.
+        """Return the splits up to which the logs of a partition's ancestors hold its keys, the oldest first; empty
+        before its parent's split.
         """
         return self.lineage.inherited_splits(partition)
 
@@ -100,7 +100,7 @@ class KeySpace:
         return self.lineage.active_count(partition)
 
     def requested_targets(self, partition: int) -> range:
-        """Return the partitions that get keys from a partition until it has split to the last count."""
+        """Return the partitions to which a partition still has to hand over keys, to reach the last count."""
         count = self.active_count(partition)
         return range(0) if count is None else targets_of(partition, count, self.counts[-1])
 
@@ -153,9 +153,10 @@ class KeySpace:
         return self.lineage.is_ready(partition, positions)
 
     def with_event_ends(self, end_before: Callable[[int, int], int]) -> "KeySpace":
-        """Return the key space for a reader whose positions are directly after an event: the events of a split end
-        there, too, and not after transaction markers. `end_before(partition, offset)`: the offset after the last event
-        before `offset`.
+        """Return the key space for a reader whose positions are directly after an event, and not after the transaction
+        markers that follow it. So the events of each split end directly after an event, too.
+
+        `end_before(partition, offset)`: the offset after the last event before `offset`.
         """
         splits = tuple(
             replace_split(split, events=end_before(split.partition, split.events))

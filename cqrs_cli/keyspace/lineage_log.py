@@ -30,7 +30,7 @@ class HiddenLineageError(readers.StalledError):
     is_temporary = True
 
 
-#: Timeout in seconds for a hidden record, for commands that run once. A killed owner may hide a record for 20 s.
+#: Timeout in seconds for a hidden record, for one-shot CLI commands. A killed owner may hide a record for 20 s.
 HIDDEN_RECORD_TIMEOUT = 40.0
 
 

@@ -15,13 +15,13 @@ share the first steps and the loop, and differ in the content of a batch and in 
 
 | error | reaction of the supervisor |
 |---|---|
-| `LaterClaim`: a later run has claimed | `TakenOverError`; the run ends when no further partition is taken over |
+| `LaterClaim`: a later run has claimed | `TakenOverError`; the run ends when the later run takes over nothing more |
 | … in standby mode | waits for the next takeover |
 | `LaterClaim`: a later attempt of the same run has claimed | ends without an error |
 | `ClaimLost`: an older run came back, or the offset is gone | starts another owner |
 | `BatchTooLarge`: a batch whose own records prevent its commit | starts another owner, with half the batch |
 | … of one record, if the broker is not the cause | `handle_unwritable_record`: the command fails, or the run ends |
-| one of `PROCESS_ERRORS` | starts another owner, with half the batch; ends the run if the error persists |
+| `PROCESS_ERRORS`, such as `MemoryError` | starts another owner, with half the batch; ends the run if it persists |
 | `ContradictionError` while another owner's claim is committed | starts another owner: the other owner was writing |
 | `UnreadRecordsError`: a log holds more records than were read | starts another owner, with nothing committed |
 | `ContradictionError` before the loop | starts another owner; ends the run after `Timing.inconsistency_timeout` |

@@ -19,9 +19,9 @@ def rebalance(
 ) -> list[Assignment]:
     """Return the assignments of up to `added_tasks` additional tasks, without empty ones.
 
-    The additional tasks get all partitions of the `removed` assignments. From the largest of the other `assignments`
-    they get as few partitions as make all sizes even. A partition that need not move keeps its task, and a task that
-    stays keeps at least one partition.
+    The additional tasks get all partitions of the `removed` assignments. They also take
+    partitions from the largest of the `assignments`, until it has at most one partition more than the smallest new one.
+    A partition that need not move keeps its task, and a task that stays keeps at least one partition.
     """
     remaining = [list(assignment) for assignment in assignments]
     added: list[list[int]] = [[] for _ in range(added_tasks)]

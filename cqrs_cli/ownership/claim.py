@@ -17,7 +17,7 @@ MAX_METADATA = 4096
 #: The attempt of a terminal claim, which ends its run. No task has so high an attempt.
 TERMINAL = 2**31 - 1
 
-#: Replaces a topic id: the claim replaced a commit without a claim, so the topic of its offset is unknown.
+#: Stands for a topic id that is unknown, because the claim replaced a commit without a claim.
 UNKNOWN_TOPIC = ""
 UNKNOWN_TOPICS = (UNKNOWN_TOPIC, UNKNOWN_TOPIC)
 
@@ -87,7 +87,7 @@ class Claim(Struct, frozen=True, omit_defaults=True, rename={"run_epoch": "gener
     deferred_id: str = UNKNOWN_TOPIC  # topic id of the deferred commands
     untried: bool = False  # True until a command is decided under this claim
     suspects: Suspects | None = None  # poison-record detection, while it is in progress
-    lineage: int = 0  # 1: its owner waits for splits; 0: an owner of an older version
+    lineage: int = 0  # 1: the owner of a child waits for the split; 0: an older version, which does not wait
 
     def metadata(self) -> str:
         """Return the JSON text for the metadata of an offset commit."""
@@ -205,8 +205,8 @@ def is_shard_idle(token: str, committed_claim: Claim | None) -> bool:
     """Return True if the shard may be folded without a fence: the owner named by its token has been superseded. The
     token must be read before the committed claim.
 
-    Otherwise the owner could be alive: it would find its shard at other positions, and would have to start again. If
-    its claim is not visible yet, it has just started.
+    Otherwise that owner may be alive, also if its claim is not visible yet. After such a fold, it would
+    find its shard at other positions, and would have to start again.
     """
     return not token or (committed_claim is not None and committed_claim.n > _number(token))
 

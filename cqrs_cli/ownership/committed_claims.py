@@ -22,9 +22,9 @@ _P = TypeVar("_P")
 
 
 class ClaimSlot(NamedTuple):
-    """A claim slot: the group's offset of a partition, at which its owner commits. The run commits its heartbeats at
-    the first partition of `heartbeat_topic`, and the standby registry at the first partition of `registry_topic`.
-    Nothing else commits these offsets.
+    """A claim slot: the committed offset of `group` at a partition, whose metadata holds the claim of the partition's
+    owner. The run commits its heartbeats at the first partition of `heartbeat_topic`, and the standby registry at the
+    first partition of `registry_topic`. Nothing else commits these offsets.
 
     Sample: `ClaimSlot("cqrs.bank.commands", "bank.commands", 3, "bank.outcomes", "bank.events")`
     """

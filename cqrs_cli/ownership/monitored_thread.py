@@ -25,7 +25,7 @@ class MonitoredThread(ABC):
     activity: ClassVar[str]
 
     label: str  # the partition's name in messages
-    folder: Path  # files for `cqrs status` on this machine are next to it
+    folder: Path  # of the shard; `cqrs status` on this machine reads files next to it
     own_claim: Claim
     timing: Timing
     stopping: threading.Event

@@ -38,8 +38,8 @@ def retire_partitions(
 ) -> None:
     """Retire the partitions that the run still owns, several at a time, for at most `timeout` seconds.
 
-    The committed claims show which partitions the run owns: a fence needs clients of its own, and a standby run has
-    nothing to end. If the claims cannot be read, all partitions are retired.
+    The committed claims show which partitions the run owns. The others are skipped, because each fence needs new
+    clients, and a standby run owns no partition. If the claims cannot be read, all partitions are retired.
     """
     partitions: Iterable[_P] = slots
     with suppress(CqrsError), ClaimReader(connection, slots) as reader:

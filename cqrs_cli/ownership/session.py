@@ -38,7 +38,7 @@ class Session(ABC, Generic[_W]):
         self.own_claim, self.timing, self.batch_limit = own_claim, timing, batch_limit
         self.offset: int | None = None  # the group's offset, as last read or committed
         self.has_claimed = False  # True once a commit contains the claim
-        self.is_recovered = False  # True once only the loop remains
+        self.is_recovered = False  # True once all steps before the loop are done
         self.has_committed_batch = False  # True once a batch has been committed
         self.slot, self.writer = slot, writer
         self.consumer: Consumer = bulk_consumer(

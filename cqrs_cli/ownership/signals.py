@@ -1,4 +1,4 @@
-"""Exceptions that end an owner but are not errors of the broker, and all errors after which an owner may start."""
+"""Exceptions that end an owner but are not errors of the broker, and all errors after which another may start."""
 
 from confluent_kafka import KafkaException
 

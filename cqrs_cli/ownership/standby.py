@@ -80,7 +80,7 @@ def wait_for_takeover(
     poll_interval: float | None = None,
     may_ignore_claim: Callable[[Claim | None], bool] = lambda claim: False,
 ) -> Claim | None:
-    """Wait until the run may take over a partition. Return its claim from then on; None if it is stopped.
+    """Wait until the run may take over a partition. Return the run's claim from then on; None if the run is stopped.
 
     `prepare_takeover` gets the claim of the active run after each poll. `is_ready` returns True if the run can continue
     from the active run's records. `poll_interval` is in seconds, by default half a heartbeat interval. The last poll
@@ -192,7 +192,7 @@ class HeartbeatSender:
         is_active: Callable[[], bool] = lambda: True,
     ) -> None:
         self._connection, self._run, self._is_active = connection, run, is_active
-        self._topics = sorted({(slot.group, slot.heartbeat_topic, slot.registry_topic) for slot in slots})
+        self._targets = sorted({(slot.group, slot.heartbeat_topic, slot.registry_topic) for slot in slots})
         self._interval, self._closing = standby_timeout / HEARTBEATS_PER_TIMEOUT, threading.Event()
         self._thread = threading.Thread(target=self._send_repeatedly, name="heartbeat", daemon=True)
 
@@ -206,20 +206,20 @@ class HeartbeatSender:
 
     def _send_repeatedly(self) -> None:
         clients: dict[str, Consumer] = {}
-        other_heartbeats = {topics: OtherHeartbeats(self._run) for topics in self._topics}
-        # so that two runs do not send at the same time
+        other_heartbeats = {target: OtherHeartbeats(self._run) for target in self._targets}
+        # The intervals are random, so that two runs do not always send at the same time.
         while not self._closing.wait(self._interval * random.uniform(0.9, 1.1)):
             is_active = self._is_active()
             if not is_active and random.random() > 1 / HEARTBEATS_PER_TIMEOUT:
                 continue  # registers rarely and at random: simultaneous runs would overwrite each other's registration
             now = time.time_ns() // 1_000_000
-            for topics in self._topics:
-                group, heartbeat_topic, registry_topic = topics
+            for target in self._targets:
+                group, heartbeat_topic, registry_topic = target
                 try:
                     if group not in clients:
                         clients[group] = consumer(self._connection, group=group, isolation="read_uncommitted")
                     if is_active:
-                        self._send(clients[group], heartbeat_topic, now, other_heartbeats[topics])
+                        self._send(clients[group], heartbeat_topic, now, other_heartbeats[target])
                     elif registry_topic:
                         # The run may become active at any time, so registering may take no longer than a heartbeat
                         # interval.

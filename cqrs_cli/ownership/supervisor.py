@@ -32,7 +32,7 @@ class Owner(Protocol):
     def session(self) -> Session[Any]: ...
 
     def run_steps(self, stopping: Callable[[], bool]) -> None:
-        """Run all steps in order; returns when the target is reached or `stopping()` returns True."""
+        """Run all steps in order; returns when the loop has reached its target, or `stopping()` returns True."""
 
 
 class Supervisor(MonitoredThread):
@@ -215,7 +215,7 @@ class Supervisor(MonitoredThread):
         self.add_note(f"{self.label}: in standby mode, run {claim.run} is active")
 
     def may_split(self, claim: Claim | None) -> bool:
-        """Return True if a standby run need not wait for the run of this claim, because it splits the partition."""
+        """Return True if a standby run splits the partition, so that it need not wait for the run of this claim."""
         return False
 
     def is_ready(self) -> bool:

@@ -42,7 +42,7 @@ class Timing:
     # After a batch of more than one command and fewer than `backlog_size`, the next batch begins this much later:
     # commands arrive faster than commits return, and every transaction costs the broker the same, large or small. At
     # 1,000 commands/s on two cores that the broker shared, p90 fell from 40 to 20 ms; below that rate no command is
-    # deferred.
+    # delayed.
     batch_spacing: float = 0.008
     backlog_size: int = 1000
 
@@ -87,8 +87,8 @@ class Timing:
     slow_after: float = 5.0
     decide_timeout: float = 60.0
 
-    # A task that has not checked its owners for this long was paused itself: the waiting before does not count, and
-    # calls to the broker get this time to return.
+    # A task that has not checked its owners for this long was paused itself. The time before the pause then counts for
+    # no timeout, and calls to the broker get this time to return.
     pause_threshold: float = 5.0
 
     # Silence of the active run after which a standby run takes over; None: this is no standby run.
@@ -127,8 +127,8 @@ class Timing:
     # Interval at which the driver reads the claims.
     progress_interval: float = 0.5
 
-    # A poll of the progress that takes longer is waiting for a broker. Lost tasks do not wait for it: the previous poll
-    # shows whether they made progress.
+    # A poll of the progress that takes longer is waiting for a broker. Lost tasks are submitted again without its
+    # result: the previous poll shows whether they made progress.
     progress_poll_timeout: float = 1.0
 
     # After this time without progress, the driver checks a partition for an open transaction that may hide its
@@ -142,8 +142,8 @@ class Timing:
     # own watchdog would have ended it, so its worker is dead, and Spark has not noticed.
     silence_timeout: float = 30.0
 
-    # Every partition must be claimed within this time. The start of a rebuild takes less; the partition of a missing
-    # worker is never claimed.
+    # Every partition must be claimed within this time. Starting a rebuild takes less time; a partition whose
+    # worker is missing is never claimed.
     claim_deadline: float = 60.0
 
     # Interval at which the driver checks for task slots that have joined or are lost.

@@ -23,7 +23,7 @@ BATCH_LIMITS = PayloadLimits()
 
 
 class FetchedBatch(NamedTuple):
-    """The records of a batch, and for each payload that they refer to its bytes or the reason why it is unavailable."""
+    """The records of a batch, and by reference their payloads: the bytes, or the reason why they are unavailable."""
 
     records: list[Record]
     payloads: Payloads

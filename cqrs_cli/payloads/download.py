@@ -38,7 +38,7 @@ def download_events(
 ) -> tuple[list[Record], list[Record]]:
     """Return the first events with their data, as many as fit into the limits, and the remaining records unchanged.
 
-    An unavailable payload ends the first list before its event. If that is the first event, this function raises
+    The first list ends before the first event whose payload is unavailable. If it would be empty, this function raises
     `PayloadUnavailableError`, which names the record.
     """
     if not any(record.value is not None and REFERENCE_MARKER in record.value for record in records):

@@ -121,13 +121,14 @@ class PayloadStore:
         filesystem, base = self._filesystem_and_path
         filesystem.delete_file(f"{base}/{folder}/{name}")
 
-    def move(self, source: str, folder: str, name: str) -> None:
+    def move(self, source_folder: str, target_folder: str, name: str) -> None:
         """Move a file to another folder, and set its age to 0.
 
         At any time, the file is in at least one of the folders.
         """
         filesystem, base = self._filesystem_and_path
-        source_path, target_path = f"{base}/{source}/{name}", f"{base}/{folder}/{name}"
+        source_path = f"{base}/{source_folder}/{name}"
+        target_path = f"{base}/{target_folder}/{name}"
         if filesystem.type_name == "local":
             make_folder(Path(target_path).parent)
             os.utime(source_path)

@@ -65,7 +65,7 @@ class Sweep:
         expired = [file for file in self._put_aside if file.name not in referenced and file.age > SPARED]
         drafts = [file for file in self._listed if _DRAFT.fullmatch(file.name) and file.age > SPARED]
         if not dry_run:
-            unused = [file for file in unused if self._is_moved(file)]
+            unused = [file for file in unused if self._move_if_old(file)]
             for file in used:
                 self._call(partial(self._store.move, self._aside, self._folder, file.name))
             for file in expired:
@@ -75,7 +75,7 @@ class Sweep:
         kept = sum(_NAME.fullmatch(file.name) is not None for file in self._listed) - len(unused) + len(used)
         return SweepResult(kept, unused, used, [*expired, *drafts])
 
-    def _is_moved(self, payload: StoredPayload) -> bool:
+    def _move_if_old(self, payload: StoredPayload) -> bool:
         """Move a payload aside unless it was written again since the listing; True if it was moved."""
         age = self._transfer.call_with_retries(partial(self._store.age, self._folder, payload.name))
         if age is None or age <= SPARED:

@@ -85,8 +85,8 @@ def write_certificate(certificate: Certificate) -> bytes:
 
 
 class LogHasher:
-    """Hashes the records of a log in order. `cut`: an offset within a stretch. The records of this stretch before the
-    offset are hashed separately, too.
+    """Hashes the records of a log in order. If `cut` is an offset within a stretch, the records of this stretch before
+    the offset are hashed separately, too.
     """
 
     def __init__(self, cut: int | None = None, stretch: int = STRETCH) -> None:
@@ -150,7 +150,7 @@ def _with_length(value: bytes | None) -> bytes:
 
 
 def check_log(
-    certified: LogCertificate, current: LogCertificate, partial: Stretch | None, length: int = STRETCH
+    certified: LogCertificate, current: LogCertificate, partial: Stretch | None, stretch_length: int = STRETCH
 ) -> CertificateComparison:
     """Compare a log with its certificate. `partial`: the last certified stretch, hashed up to the certificate's end.
 
@@ -165,7 +165,7 @@ def check_log(
             )
         )
     current_stretches = {stretch.start: stretch for stretch in current.stretches}
-    last_start = certified.end // length * length
+    last_start = certified.end // stretch_length * stretch_length
     current_stretches.pop(last_start, None)
     if partial is not None:
         current_stretches[last_start] = partial
@@ -173,7 +173,7 @@ def check_log(
     for stretch in certified.stretches:
         first_offset, end_offset = (
             max(stretch.start, certified.start),
-            min(stretch.start + length, certified.end),
+            min(stretch.start + stretch_length, certified.end),
         )
         current_stretch = current_stretches.pop(stretch.start, None)
         if current.start > first_offset:
@@ -186,7 +186,7 @@ def check_log(
             )
     for start in sorted(current_stretches):
         if start < certified.end:
-            end_offset = min(start + length, certified.end)
+            end_offset = min(start + stretch_length, certified.end)
             description = (
                 f"offsets {start} to {end_offset - 1} were altered: the certificate knows no records there"
             )

@@ -48,9 +48,9 @@ class DeadLetters:
             raise ValueError(f"its headers do not end with {', '.join(REASON_HEADERS)}")
         reason, message, topic, partition, offset = [(content or b"").decode() for _, content in reasons]
         if (topic, partition) != (self._scope.commands, str(self._scope.partition)):
-            raise ValueError(f"it is of {topic} partition {partition}")
+            raise ValueError(f"it refers to {topic} partition {partition}")
         if not (offset.isascii() and offset.isdigit() and int(offset) < LIMIT):
-            raise ValueError(f"it is of offset {offset!r}")
+            raise ValueError(f"it refers to offset {offset!r}")
         crcs = checksums(record.value, original)
         trace = DeadLetterTrace(
             record.offset, record.timestamp, key_of(record), reason, *crcs, text_sum(message)

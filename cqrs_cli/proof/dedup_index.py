@@ -52,7 +52,7 @@ class DedupIndex:
     def set_version(
         self, aggregate_id: str, version: int, command_offset: int, key_entry: bytes = b""
     ) -> None:
-        """Store the version to which a command led, and the aggregate's key entry `key_entry`."""
+        """Store the version to which a command led. `key_entry`: the aggregate's encoded `proof.keys.KeyTrace`."""
         self._states[aggregate_id] = StoredState(
             version, command_offset if self.parent is None else 0, 0, key_entry
         )

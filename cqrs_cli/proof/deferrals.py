@@ -1,4 +1,4 @@
-"""The rules for deferred commands. They use the outcomes, so that compaction of the deferred topic hides no fault.
+"""The rules for deferred commands. They rely on outcomes, since compaction of the deferred topic could hide a fault.
 
 An outcome `deferred` opens a deferral of its command. An outcome with `deferredfrom` needs an open deferral, and closes
 it if the outcome is final. At the end, the deferred topic must have an entry for each open deferral, and no others. An
@@ -22,7 +22,8 @@ from cqrs_cli.proof.positions import CommandPosition, OpenDeferral, parse_parent
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import Lookup, OutcomeTrace
 
-#: Reasons of checks 1 to 5. A command whose `deferredfrom` was not written by an owner must have one of them.
+#: Reasons of checks 1 to 5 in docs/messages.md. If no owner wrote the `deferredfrom` of a command, its outcome
+#: must have one of these reasons.
 _REASONS_BEFORE_DEDUP = {reason.name for reason in Reason if reason.check <= 5}
 
 
@@ -53,7 +54,7 @@ class DeferralRules:
             self._check_resubmission(record, envelope, outcome, outcome.deferredfrom)
             return
         if outcome.status == "deferred" and outcome.reason != "MOVED":
-            self._check_due(outcome, 0 if outcome.reason == "NOT_YET" else 1)
+            self._check_due_and_attempt(outcome, 0 if outcome.reason == "NOT_YET" else 1)
             self.open_deferrals[offset] = OpenDeferral(
                 outcome.due, outcome.attempt or 0, deferred_document(record, self._scope.mask_document)
             )
@@ -61,7 +62,7 @@ class DeferralRules:
         if has_deferredfrom and outcome.status != "duplicate" and outcome.reason not in _REASONS_BEFORE_DEDUP:
             self._add_violation(outcome, f"is {outcome.result}, but no owner has resubmitted its command")
 
-    def _check_due(self, outcome: OutcomeTrace, attempt: int) -> None:
+    def _check_due_and_attempt(self, outcome: OutcomeTrace, attempt: int) -> None:
         if outcome.attempt is not None and outcome.attempt != attempt:
             self._add_violation(
                 outcome, f"is {outcome.result} at attempt {outcome.attempt} instead of {attempt}"
@@ -77,7 +78,7 @@ class DeferralRules:
         if outcome.status != "unchanged":
             self._add_violation(outcome, f"is {outcome.result}, but has a target")
         elif target in self.open_deferrals:
-            self._check_named(target, named_id, envelope, outcome)
+            self._check_target_id(target, named_id, envelope, outcome)
             cancelled = self.open_deferrals[target].cancelled or outcome.type.startswith("cqrs.Cancel.")
             self.open_deferrals[target] = replace(
                 self.open_deferrals[target], cancelled=cancelled, released=True
@@ -85,7 +86,7 @@ class DeferralRules:
         elif not self._is_forgotten(target):
             self._add_violation(outcome, f"is about command {target}, which is not deferred")
 
-    def _check_named(
+    def _check_target_id(
         self, target: CommandPosition, named_id: str, envelope: CommandEnvelope | None, outcome: OutcomeTrace
     ) -> None:
         target_outcome = find_outcome(self._outcomes, target)
@@ -100,7 +101,7 @@ class DeferralRules:
             self._add_violation(outcome, f"is about {named_id!r}, which is its own command")
         requested = None if envelope is None else requested_id(envelope)
         if requested is not None and requested != named_id:
-            self._add_violation(outcome, f"is about {named_id!r}, its command about {requested!r}")
+            self._add_violation(outcome, f"is about {named_id!r}, but its command is about {requested!r}")
 
     def _check_resubmission(
         self,
@@ -114,14 +115,14 @@ class DeferralRules:
             return
         if envelope is not None and envelope.deferredfrom != deferredfrom:
             self._add_violation(
-                outcome, f"says deferredfrom {deferredfrom!r}, its command {envelope.deferredfrom!r}"
+                outcome, f"says deferredfrom {deferredfrom!r}, but its command says {envelope.deferredfrom!r}"
             )
         if (position := self._position_of(deferredfrom)) is None:
             if self._scope.loss is None:
                 self._add_violation(
                     outcome, f"says deferredfrom {deferredfrom!r}, which is not of this partition"
                 )
-            return  # after a loss: of a deleted commands topic
+            return  # after a loss, it may name a command of a deleted topic
         if position not in self.open_deferrals:
             if not self._is_forgotten(position):
                 self._add_violation(
@@ -155,11 +156,11 @@ class DeferralRules:
                 f"gave up after {outcome.attempt} attempts, command {position} had {deferral.attempt}",
             )
         if outcome.reason == "NOT_YET":
-            self._check_due(outcome, deferral.attempt)
+            self._check_due_and_attempt(outcome, deferral.attempt)
             if deferral.released or outcome.due not in (None, deferral.due):
                 self._add_violation(outcome, f"is NOT_YET, but command {position} is due at another time")
         elif outcome.status == "deferred":
-            self._check_due(outcome, deferral.attempt + 1)
+            self._check_due_and_attempt(outcome, deferral.attempt + 1)
             self.open_deferrals[position] = replace(
                 deferral, due=outcome.due, attempt=outcome.attempt or 0, released=False
             )
@@ -173,15 +174,15 @@ class DeferralRules:
             self._add_violation(outcome, f"does not have the correlationid of command {position}")
 
     def _check_early(self, outcome: OutcomeTrace, position: CommandPosition, deferral: OpenDeferral) -> None:
-        """Check that a command was not decided before it was due, by the timestamp of the resubmitted record."""
+        """Check that a command was not decided before it was due. An outcome has the resubmitted record's timestamp."""
         if deferral.due is None or deferral.released or deferral.cancelled or self._scope.loss is not None:
             return
         milliseconds_early = deferral.due - outcome.timestamp
-        was_given_up = outcome.fingerprint is None  # failed by an operator
+        is_failed_by_operator = outcome.fingerprint is None
         if (
             milliseconds_early > self._scope.max_earliness
             and outcome.reason not in _REASONS_BEFORE_DUE
-            and not was_given_up
+            and not is_failed_by_operator
         ):
             self._add_violation(
                 outcome,
@@ -195,13 +196,13 @@ class DeferralRules:
 
         If that command's record was deleted, its outcome is compared.
         """
-        document = resubmitted_document(record, deferredfrom, self._scope.mask_document)
+        resubmitted_digest = resubmitted_document(record, deferredfrom, self._scope.mask_document)
         deferred_digest = self.open_deferrals[position].document
         first_outcome = find_outcome(self._outcomes, position)
-        if document is None or envelope is None:
-            yield f"is of a record that does not resubmit command {position} as an owner does"
+        if resubmitted_digest is None or envelope is None:
+            yield f"is of a record that no owner wrote to resubmit command {position}"
         elif deferred_digest is not None:
-            if document != deferred_digest:
+            if resubmitted_digest != deferred_digest:
                 yield f"is of a record that resubmits another command than {position}"
         elif first_outcome is not None and first_outcome.fingerprint is not None:
             notbefore = envelope.notbefore

@@ -87,11 +87,11 @@ class DeferredLog:
                     self._check_entry(position, entry, previous, latest)
 
     def _check_split(self, offset: int, position: CommandPosition, entry: Deferral | None) -> None:
-        """Check a record against the splits. A split has an offset in the commands and an offset in the deferred topic;
-        child partitions import the entries before the latter.
+        """Check a record against the splits. A split has an offset in the commands topic, and an offset in the
+        deferred topic: child partitions import the entries before this offset.
 
-        After it, no entry may have a key that the split handed over. Before it, no entry may belong to a command after
-        the split.
+        In the deferred topic, no entry after the split may have a key that the split handed over, and no entry before
+        the split may belong to a command after the split.
         """
         key_history = self._scope.key_history
         if key_history is None:

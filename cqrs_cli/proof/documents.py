@@ -35,8 +35,8 @@ def digest_of(document: bytes) -> bytes:
 
 def document_mask(aggregate: Aggregate | None) -> MaskDocument:
     """Return a function that masks the parts of a command document that encryption changes: personal values, and the
-    sum of a payload, because the encrypted payload is uploaded as a new payload. If the code does not know the type,
-    all data are masked, because any member may be personal. Without the code (None) this applies to each type.
+    SHA-256 of a payload, because the encrypted payload is uploaded as a new payload. If the code does not know the
+    type, all data are masked, because any member may be personal. Without the code (None) this applies to each type.
     """
 
     def mask(document: bytes) -> bytes:

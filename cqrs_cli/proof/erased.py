@@ -52,14 +52,14 @@ class ErasedAggregate:
 
     @property
     def key_entry(self) -> KeyTrace:
-        """The key entry to compare with a stored state: no value may be encrypted with a deleted key."""
+        """A key entry with which `find_state_problems` reports stored values encrypted with a deleted key."""
         return KeyTrace(None, tuple(self.erased_kids), 0, self.last.version)
 
     def spared_key(self, kids: Container[str], version: int) -> str | None:
         """Return the active key if it is in `kids` and encrypts data from before the last erasure, else None.
 
-        `version`: the aggregate's version of the data. None also for a deleted key that came back, because it is
-        reported once, not with each record that it decrypts.
+        `version`: the aggregate's version of the data. Also None for a deleted key that is in the keys topic again:
+        such a key is reported once, not with each record that it decrypts.
         """
         is_spared = self.active_kid in kids and self.active_kid not in self.erased_kids
         return self.active_kid if is_spared and version < self.last.version else None

@@ -23,7 +23,7 @@ class Events:
         self._traces = traces
         self._outcomes = outcomes
         self._findings = findings
-        self._time = TimestampText()
+        self._timestamp_text = TimestampText()
         self._command = -1
         self._open_events: EventsTrace | None = None  # the events of `_command` so far
 
@@ -96,8 +96,8 @@ class Events:
             yield f"comes from {event.source!r}, in version {event.specversion!r} of CloudEvents"
         if not event.type.startswith(f"{scope.aggregate}.") and not (scope.personal and event.type == ERASED):
             yield f"has the type {event.type!r}, which is not one of {scope.aggregate}"
-        if event.time != self._time(record.timestamp):
-            yield f"has the time {event.time!r}, its record {self._time(record.timestamp)}"
+        if event.time != self._timestamp_text(record.timestamp):
+            yield f"has the time {event.time!r}, its record {self._timestamp_text(record.timestamp)}"
         if record.headers != HEADERS:
             yield "has other headers than an event has"
         if record.key != key:

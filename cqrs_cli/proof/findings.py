@@ -11,7 +11,8 @@ from cqrs_cli.proof.positions import CommandPosition, parse_parent_position
 
 LogName = Literal["commands", "events", "outcomes", "dead-letters", "deferred"]
 
-#: A topic that may have violations. The keys topic is compacted, and has no commands.
+#: A topic that may have violations. The keys topic is no `LogName`: it is compacted, and its records belong to no
+#: command.
 ViolationLog = LogName | Literal["keys"]
 
 #: The number of violations per partition that are listed. All violations are counted; the limit bounds memory.

@@ -23,7 +23,8 @@ FitsCommand: TypeAlias = Callable[[int | None, str, Raw | bytes, str | None], bo
 #: fits.
 MAX_LEFT_OUT = 10
 
-#: Placeholder for a personal member that a command lacks: the fingerprint is then computed of re-serialized data.
+#: Placeholder for a personal member that a command lacks. A fingerprint that leaves out any member is computed from the
+#: data as serialized again, even if the data have no such member.
 _MISSING_MEMBER = "\0"
 
 
@@ -68,7 +69,9 @@ fits_without_code = _fits_any_code(fingerprint, {})
 def _earlier_fingerprints(
     command_type: str, present: Iterable[str], absent: frozenset[str]
 ) -> Iterator[Fingerprint]:
-    """Yield the fingerprints of code with fewer annotations, without annotations, and without the type."""
+    """Yield the fingerprint functions of earlier code: without personal fields, without this type, and with some of its
+    personal members.
+    """
     yield fingerprint
     yield fingerprint_without({})
     names = sorted(present)

@@ -141,9 +141,9 @@ def _fits(outcome: OutcomeEnvelope, record: Record, fits: FitsCommand) -> bool:
     envelope, fingerprint = command_or_none(record), outcome.data.fingerprint
     if envelope is None or not isinstance(fingerprint, int):
         return False
-    names = outcome.subject, outcome.correlationid
-    has_same_names = names == (envelope.subject, envelope.correlationid or envelope.id)
-    return has_same_names and fits_document(envelope, fingerprint, fits)
+    outcome_ids = outcome.subject, outcome.correlationid
+    has_same_ids = outcome_ids == (envelope.subject, envelope.correlationid or envelope.id)
+    return has_same_ids and fits_document(envelope, fingerprint, fits)
 
 
 def _sent_digest(partition: int, original: Record | None) -> bytes | None:

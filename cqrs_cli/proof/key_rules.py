@@ -69,7 +69,7 @@ class KeyRules:
         if events is not None and (events.is_erasure != erases or (erases and events.count != 1)):
             yield (
                 f"is {outcome.type}, but its command has"
-                f" {'the deletion of a key' if events.is_erasure else 'other_kids events'}"
+                f" {'the deletion of a key' if events.is_erasure else 'other events'}"
             )
         envelope = command_or_none(record)
         if erases and envelope is not None:

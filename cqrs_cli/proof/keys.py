@@ -15,7 +15,7 @@ from cqrs_cli.core.stored import StoredState
 
 
 class KeyTrace(Struct, frozen=True, array_like=True, gc=False):
-    """The key entry of an aggregate: its data keys by its events, up to the event at offset `offset`."""
+    """The key entry of an aggregate: its data keys, as its events up to the one at `offset` name them."""
 
     kid: str | None = None  # id of the active key; None: no event has used a key since the last `Erased`
     erased_kids: tuple[str, ...] = ()  # ids of the keys that an `Erased` has deleted

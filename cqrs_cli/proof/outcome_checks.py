@@ -45,7 +45,7 @@ def check_outcome(scope: Scope, record: Record, outcome: OutcomeTrace) -> Iterat
         envelope = read_command(record)
     except CheckFailed as failure:
         if outcome.reason != failure.reason.name:
-            yield f"is {outcome.result}, its command {failure.reason.name}"
+            yield f"is {outcome.result}, but its command is {failure.reason.name}"
         return
     yield from _check_readable(scope, record, record.key, envelope, outcome)
 
@@ -66,13 +66,13 @@ def _check_readable(
     if outcome.reason not in REASONS_BEFORE_LOOKUP and outcome.expected != expected:
         yield f"says that version {outcome.expected} was expected, its command {expected}"
     actual = (outcome.subject, outcome.cause, outcome.correlation)
-    has_names = outcome.reason != "KEY_MISMATCH" or is_text(key)
-    expected_names = (
-        (envelope.subject, envelope.id, envelope.correlationid or envelope.id) if has_names else (None,) * 3
+    has_ids = outcome.reason != "KEY_MISMATCH" or is_text(key)
+    expected_ids = (
+        (envelope.subject, envelope.id, envelope.correlationid or envelope.id) if has_ids else (None,) * 3
     )
-    if actual != expected_names:
-        yield f"has subject, causationid and correlationid {actual}, its command {expected_names}"
-    if differ(outcome.propagated, text_sum(*envelope.propagated_texts() if has_names else _NOT_PROPAGATED)):
+    if actual != expected_ids:
+        yield f"has subject, causationid and correlationid {actual}, its command {expected_ids}"
+    if differ(outcome.propagated, text_sum(*envelope.propagated_texts() if has_ids else _NOT_PROPAGATED)):
         yield f"does not have the {PROPAGATED_NAMES} of its command"
     if outcome.reason == "KEY_MISMATCH":
         if key == envelope.subject.encode():
@@ -89,8 +89,8 @@ def _check_readable(
 def _check_partition(
     scope: Scope, record: Record, key: bytes, envelope: CommandEnvelope, outcome: OutcomeTrace
 ) -> Iterator[str]:
-    """Check that the key's partition decided the command, by the partition count at that offset. A command that arrived
-    after the split must have been forwarded to the target partition.
+    """Check that the command was decided in the partition of its key, by the partition count at the command's offset. A
+    command that arrived after its key had moved must have been forwarded to the target partition.
     """
     key_partition, key_history = scope.partition_at_command(key, record.offset), scope.key_history
     if key_partition is None:
@@ -123,8 +123,8 @@ def _cannot_be_forwarded(
 
 
 def _check_not_before(record: Record, notbefore: datetime | None, outcome: OutcomeTrace) -> Iterator[str]:
-    """Check that a command was not decided before its `notbefore`, by its record's timestamp, and that no other command
-    is NOT_YET.
+    """Check that a command was not decided before its `notbefore`, and that only a command with a later `notbefore` is
+    NOT_YET. The record's timestamp counts as the time of the decision.
     """
     is_too_early = notbefore is not None and milliseconds_of(notbefore) > record.timestamp
     was_decided = outcome.status in ("accepted", "unchanged") or outcome.reason in AFTER_EXPIRY | {
@@ -142,7 +142,10 @@ def _check_not_before(record: Record, notbefore: datetime | None, outcome: Outco
 
 
 def _check_expiry(record: Record, expires: datetime | None, outcome: OutcomeTrace) -> Iterator[str]:
-    """Compare the expiry time with the decision. An owner uses the later of the record's timestamp and its clock."""
+    """Check the outcome against the expiry time.
+
+    For an owner a command has expired if the later of the record's timestamp and the owner's clock is past that time.
+    """
     if outcome.reason != "EXPIRED":
         was_decided = outcome.status in ("accepted", "unchanged") or outcome.reason in AFTER_EXPIRY
         if was_decided and expires is not None and record.timestamp > expires.timestamp() * 1000:
@@ -165,6 +168,7 @@ def _check_expiry(record: Record, expires: datetime | None, outcome: OutcomeTrac
 def _decided_at(record: Record, decidedat: str) -> int:
     """Return the time at which a command was decided, ms; raise `ValueError` for an invalid text.
 
-    The text of a timestamp outside the calendar parses to another time, so the texts are compared first.
+    A timestamp outside the calendar is written as 1970, and this text parses to another time than the timestamp. So
+    the texts are compared first.
     """
     return record.timestamp if decidedat == rfc3339(record.timestamp) else parse_timestamp(decidedat)

@@ -37,7 +37,7 @@ class Outcomes:
         self._scope = scope
         self._traces = traces
         self._findings = findings
-        self._time = TimestampText()
+        self._timestamp_text = TimestampText()
 
     def read(self, records: Iterable[Record]) -> None:
         """Check the next records, and add them to the index."""
@@ -70,8 +70,8 @@ class Outcomes:
     def _is_first_after_recreation(self, command_offset: int, offset: int) -> bool:
         """True if this is the first outcome after an accepted loss with a recreated commands topic.
 
-        Then the commands topic has another record, or no record, at the offset of an earlier outcome. Otherwise one
-        command was decided twice.
+        In that case the commands topic has another record, or no record, at the offset of an earlier outcome. If it has
+        the same record, the command was decided twice.
         """
         loss = self._scope.loss
         if loss is None or offset < loss.outcomes or self._traces.topic_recreated:
@@ -93,8 +93,8 @@ class Outcomes:
             yield f"is of command {data.offset} and has the id {outcome.id!r}"
         if outcome.source != f"/cqrs/{self._scope.aggregate}" or outcome.specversion != "1.0":
             yield f"comes from {outcome.source!r}, in version {outcome.specversion!r} of CloudEvents"
-        if outcome.time != self._time(record.timestamp):
-            yield f"has the time {outcome.time!r}, its record {self._time(record.timestamp)}"
+        if outcome.time != self._timestamp_text(record.timestamp):
+            yield f"has the time {outcome.time!r}, its record {self._timestamp_text(record.timestamp)}"
         if record.headers != HEADERS:
             yield "has other headers than an outcome has"
         if data.status != "failed" and (outcome.subject is None or record.key != outcome.subject.encode()):

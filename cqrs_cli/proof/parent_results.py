@@ -9,7 +9,7 @@ from cqrs_cli.proof.verification_checkpoint import VerificationCheckpoint
 
 
 class Parent(NamedTuple):
-    """A parent's outcomes before the split, of the child's keys.
+    """The outcomes for the child's keys that a parent wrote before the split.
 
     `first_known`: the first command whose outcome is not deleted yet.
     """

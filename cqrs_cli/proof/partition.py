@@ -71,7 +71,7 @@ class PartitionVerification:
         inherited: ParentResults | None = None,
     ) -> None:
         inherited = inherited or ParentResults()
-        # It also has the outcomes of commands before the checkpoint, if they are stored.
+        # `known_outcomes` also has the outcomes of commands before the checkpoint that are still stored.
         known_outcomes = FamilyIndex(scratch.outcomes, inherited.parents)
         if earlier_checkpoint is not None:
             check_continuation(earlier_checkpoint, scope.starts, scope.loss)
@@ -126,8 +126,8 @@ class PartitionVerification:
     def decided_range(
         self, committed_before: int | None, committed_after: int | None, commands_start: int
     ) -> DecidedRange:
-        """Return the decided commands, from the offsets committed `committed_before` and `committed_after` the logs
-        were read.
+        """Return the range of decided commands, after all logs were read. `committed_before` and `committed_after`: the
+        committed offset before and after the reading.
 
         Without a committed offset, because it expired or no command was decided yet, the last outcome is used.
         `commands_start`: the start offset of the commands topic.
@@ -191,8 +191,8 @@ class PartitionVerification:
         """Check each command up to `commands_end` with its index entries.
 
         `ends`: the end offset of each log. If given, `checkpoint` and the store become the checkpoint from which the
-        next verification continues at `decided_range.decided_lower`. It then checks the commands that an owner is
-        deciding now.
+        next verification continues at `decided_range.decided_lower`. The commands that an owner is deciding now are
+        left to the next verification.
         """
         scratch = self._scratch
         scope, earlier_checkpoint, inherited = self._scope, self._earlier_checkpoint, self._inherited

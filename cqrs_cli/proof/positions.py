@@ -12,7 +12,10 @@ def command_position(offset: int, partition: int | None) -> CommandPosition:
 
 
 def parse_parent_position(position: str) -> tuple[int, int] | None:
-    """Parse a parent's position `3/17` into partition and offset; None for any other text of at most 1,024 bytes."""
+    """Parse a parent's position `3/17` into partition and offset; None for any other text.
+
+    The text may have at most 1,024 bytes, because Python parses no number of several thousand digits.
+    """
     partition, slash, offset = position.partition("/")
     numbers = (partition, offset) if slash else ()
     if not numbers or not all(number.isascii() and number.isdigit() for number in numbers):
@@ -22,7 +25,7 @@ def parse_parent_position(position: str) -> tuple[int, int] | None:
 
 
 class OpenDeferral(Struct, frozen=True, array_like=True, gc=False):
-    """A deferred command, by its outcomes and by the requests to cancel or release it."""
+    """The state of a deferred command, which follows from its outcomes and the requests to cancel or release it."""
 
     due: int | None  # ms
     attempt: int

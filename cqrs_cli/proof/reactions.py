@@ -1,5 +1,5 @@
-"""The rule of a process manager: each event before its position has its commands, exactly once, and no other event has
-commands. Pure.
+"""The rule of a process manager: each event before the process manager's position has its commands, exactly once, and
+no other event has commands. Pure.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -202,10 +202,10 @@ class _CommandOrder:
         for number, copies in sorted(sent.items()):
             own = _matching_copies(event, number, copies) or copies
             checked = own[-1 if may_repeat else 0]
-            partition = checked.topic, checked.partition
-            if checked.offset < self._last.get(partition, -1):
+            topic_partition = checked.topic, checked.partition
+            if checked.offset < self._last.get(topic_partition, -1):
                 yield f"command {number} is at {checked}, before a command that was sent earlier"
-            self._last[partition] = checked.offset
+            self._last[topic_partition] = checked.offset
 
 
 def check_unmatched(

@@ -67,7 +67,7 @@ class Scope:
     ends: Mapping[LogName, int] = field(default_factory=dict)  # end offset of each log, if known
     for_child: bool = False  # verifies a parent for its child partition
     has_fingerprint: FitsCommand = fits_whole  # True if a fingerprint may be of a command
-    personal: PersonalScope | None = None  # with personal fields only
+    personal: PersonalScope | None = None  # None without personal fields
 
     def partition_at_command(self, key: bytes, command_offset: int) -> int | None:
         """Return the partition of a key when a command was decided; None: any partition."""
@@ -84,7 +84,7 @@ class Scope:
 
 
 class TimestampText:
-    """Formats timestamps, and caches the last text, because adjacent records often have one timestamp."""
+    """Formats timestamps, and caches the last text, because adjacent records often have the same timestamp."""
 
     def __init__(self) -> None:
         self._timestamp: int | None = None

@@ -59,8 +59,8 @@ class OutcomeTrace(Struct, array_like=True, gc=False):
 
 
 class EventsTrace(Struct, array_like=True, gc=False):
-    """The events of one command. `offset` is the offset of the first event, `count` the number of events that the first
-    event contains, `events_read` the number of events that were read so far.
+    """The events of one command. `offset` is the offset of the first event, `count` the number of the command's events
+    according to its first event, `events_read` the number of events that were read so far.
     """
 
     offset: int
@@ -100,7 +100,7 @@ class Lookup(Protocol):
 
 
 class Index(Protocol):
-    """Index entries by command offset, on disk. `state.trace_index` has the only implementation."""
+    """Index entries by command offset, on disk, as implemented by `state.trace_index`."""
 
     def add_entry(self, command_offset: int, trace: bytes) -> bytes | None:
         """Add an entry. If the command already has an entry, return this entry and change nothing."""
@@ -127,17 +127,17 @@ def text_sum(*texts: str | None) -> int:
 
 
 def differ(first: int | None, second: int | None) -> bool:
-    """True if two sums differ. A missing sum (None), as in entries of an earlier release, differs from no sum."""
+    """True if two sums differ. A missing sum (None), as in entries of an earlier release, equals any sum."""
     return first is not None and second is not None and first != second
 
 
 _encode: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
-_members: Callable[[bytes], list[Any]] = msgspec.msgpack.Decoder(list[Any]).decode
+_decode_members: Callable[[bytes], list[Any]] = msgspec.msgpack.Decoder(list[Any]).decode
 
 
 def timestamp_of(trace: bytes) -> int:
     """Return the timestamp in an entry, ms."""
-    timestamp: int = _members(trace)[1]
+    timestamp: int = _decode_members(trace)[1]
     return timestamp
 
 
@@ -199,7 +199,7 @@ class Traces:
             findings.add_violation(
                 self.log,
                 offset,
-                f"is of command {command_offset}, as is the record at offset {_members(existing)[0]}",
+                f"is of command {command_offset}, as is the record at offset {_decode_members(existing)[0]}",
             )
         elif is_out_of_order:
             findings.add_violation(

@@ -81,7 +81,7 @@ def check_names(outcome: OutcomeEnvelope) -> Iterator[str]:
 
 
 def _check_expected_version(verdict: Verdict) -> Iterator[str]:
-    """Check that the expected version was met, or not met if this is the reason."""
+    """Check that the aggregate was at the expected version, or, for a reason in `VERSION_REASONS`, that it was not."""
     text, reason = verdict.expected, verdict.reason or None
     if text is UNSET:
         if reason in VERSION_REASONS:
@@ -92,7 +92,7 @@ def _check_expected_version(verdict: Verdict) -> Iterator[str]:
     except ValueError:
         if (
             verdict.status not in ("duplicate", "failed") and reason != "ID_REUSED"
-        ):  # other outcomes were decided before this check
+        ):  # these commands may have an invalid version
             yield f"is {verdict.status} with the expected version {text!r}, which is invalid"
         return
     if reason == "INVALID_EXPECTED_VERSION":
@@ -105,8 +105,8 @@ def _check_expected_version(verdict: Verdict) -> Iterator[str]:
 
 
 def _is_retryable(reason: str) -> bool:
-    row = Reason.__members__.get(reason)
-    return row is not None and row.retryable
+    known_reason = Reason.__members__.get(reason)
+    return known_reason is not None and known_reason.retryable
 
 
 def _with_or_without(member: object) -> str:

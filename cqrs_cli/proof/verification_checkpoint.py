@@ -43,7 +43,7 @@ class VerificationCheckpoint(Struct, frozen=True, rename=_STORED_NAMES):
     report: Report  # of all commands before `verified_until`
     last_commands: dict[LogName, int]  # by topic: the command of the last record read
     topic_recreated: dict[LogName, bool]
-    open_events: tuple[int, EventsTrace] | None  # a later command, which may have more events
+    open_events: tuple[int, EventsTrace] | None  # of a later command, which may get more events
     open_deferrals: dict[CommandPosition, OpenDeferral]  # the open deferred commands
     first_known: dict[LogName, int]  # by topic: the first command with records
     events_complete: bool  # the events were complete from the first event on

@@ -29,7 +29,7 @@ FRESH_TIMEOUT = 30.0
 
 
 class JobSnapshot(Protocol):
-    """A snapshot of a job at a time (monotonic seconds)."""
+    """A snapshot of a job. `polled_at`: the time of the snapshot, in monotonic seconds."""
 
     @property
     def polled_at(self) -> float: ...

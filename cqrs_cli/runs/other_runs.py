@@ -32,8 +32,8 @@ def active_runs(plan: Plan) -> dict[str, int]:
 
 
 def undecided_part(plan: Plan, report: Callable[[str], None], timeout: float = INACTIVE_AFTER) -> Plan | None:
-    """Return the part of a `--once` plan that no other run decides: aggregates with commands before their targets, or
-    with due deferred commands that no run resubmits. None if no aggregate is left.
+    """Return the part of a `--once` plan that no other run decides: aggregates with undecided commands before the end
+    offsets in `plan.targets`, or with due deferred commands that no run resubmits. None if no aggregate is left.
 
     Waits for an aggregate that another run is deciding, until that run has finished or has decided nothing for
     `timeout` seconds. Raises `UnavailableError`.

@@ -11,7 +11,8 @@ from cqrs_cli.kafka.admin.topic_identity import track_topics
 from cqrs_cli.runs.run_partitions import RunPartition
 from cqrs_cli.runs.source_files import SourceWatch
 
-#: Seconds between two checks. They are frequent, because commands in new partitions wait for the run that splits.
+#: Seconds between two checks. They are frequent, because commands in new partitions wait until a run with a new
+#: plan has split the old partitions.
 _CHECK_INTERVAL = 0.5
 
 
@@ -27,10 +28,10 @@ class PlanWatch:
 
     def __init__(self, plan: Plan, processes: ProcessPlan | None, sources: SourceWatch | None = None) -> None:
         self._sources = sources
-        aggregate_topics = {topics.topics.commands: topics for topics in plan.topics.values()}
-        self._aggregates = {topic: topics.topics.aggregate for topic, topics in aggregate_topics.items()}
-        self._counts = {topic: topics.partitions for topic, topics in aggregate_topics.items()}
-        ids = {topic: topics.ids["commands"] for topic, topics in aggregate_topics.items()}
+        aggregate_topics = {info.topics.commands: info for info in plan.topics.values()}
+        self._aggregates = {topic: info.topics.aggregate for topic, info in aggregate_topics.items()}
+        self._counts = {topic: info.partitions for topic, info in aggregate_topics.items()}
+        ids = {topic: info.ids["commands"] for topic, info in aggregate_topics.items()}
         for subscription in () if processes is None else processes.subscriptions:
             source = subscription.source
             if source.aggregate not in plan.topics and processes is not None:
@@ -41,9 +42,10 @@ class PlanWatch:
         self._topics = track_topics(plan.connection, ids, self._recreated_error, _CHECK_INTERVAL)
 
     def check(self, owned_partitions: Collection[RunPartition]) -> None:
-        """Raise `PlanChangedError` for a topic that was extended or recreated, unless the run owns a partition of its
-        aggregate: then the owners continue by their plan until another run splits the partitions. Raise `CqrsError` for
-        changed source files, unless the run owns a partition.
+        """Raise `PlanChangedError` for an extended or recreated topic, and `CqrsError` for changed source files.
+
+        Topics of an aggregate of which the run owns a partition are not checked: the owners continue by their plan
+        until another run splits the partitions. Source files are not checked while the run owns any partition.
         """
         if self._sources is not None and not owned_partitions:
             self._sources.check_if_due()

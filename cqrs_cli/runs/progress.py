@@ -135,7 +135,7 @@ class Progress:
         claims: "dict[RunPartition, CommittedClaim]",
         bounds: "dict[RunPartition, tuple[int, int]]",
     ) -> ProcessProgress | None:
-        """Return the progress of the processes. The committed offsets of their groups are copies of their positions."""
+        """Return the progress of the processes. The positions are read from their copies, the group offsets."""
         if self._processes is None:
             return None
         subscriptions, events = self._processes.subscriptions, self._processes.events
@@ -180,7 +180,10 @@ class Progress:
         }
 
     def is_silent(self, partitions: Sequence[RunPartition], timeout: float) -> bool:
-        """True if all owners of these partitions that decide have sent no report for `timeout` seconds."""
+        """True if the owners of these partitions of aggregates have sent no report for `timeout` seconds.
+
+        False if there is no such partition, or if an owner has not sent its first report yet.
+        """
         reports = self._reports()
         deciding = [partition for partition in partitions if isinstance(partition, Partition)]
         return bool(deciding) and all(

@@ -24,7 +24,9 @@ class Rebuild(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The progress of a run so far; `lag` is the number of undecided commands, including hidden commands."""
+    """The progress of a run so far; `lag` is the number of undecided commands. They include commands that
+    a client's open transaction still hides.
+    """
 
     polled_at: float  # monotonic seconds
     counts: dict[Partition, Counts] = field(default_factory=dict)

@@ -48,8 +48,9 @@ class SourceWatch:
         self._sources, self._checked_at = read_sources(root, package), time.monotonic()
 
     def check_if_due(self) -> None:
-        """Raise `CqrsError`, exit code 1, if files have changed: a run cannot load its code a second time, and the
-        unit starts it again. Call it only while the run owns no partition, as an active run continues with its code.
+        """Raise `CqrsError`, exit code 1, if files have changed: a run cannot load its code a second time, so a
+        service manager must start the run again. Call it only while the run owns no partition, as an active run
+        continues with its code.
         """
         if time.monotonic() - self._checked_at < self._check_interval:
             return

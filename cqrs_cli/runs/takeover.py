@@ -1,4 +1,6 @@
-"""The takeover of a run: the later run, its partitions, and the command that continues with the other partitions."""
+"""The takeover of a run by a later run: which partitions the later run has claimed, and the command line that continues
+with the other partitions.
+"""
 
 import time
 from collections.abc import Callable, Mapping

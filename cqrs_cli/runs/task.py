@@ -29,7 +29,8 @@ from cqrs_cli.system.forked_children import close_sockets_in_children
 from cqrs_cli.system.limits import Needs, owner_needs, raise_soft_limits
 from cqrs_cli.system.memory import without_garbage_collection
 
-#: New objects since the last collection that may be cycles from a user's code. Batches in progress hold fewer objects.
+#: With more new objects since the last collection, cycles from a user's code are collected. Batches in progress hold
+#: fewer objects, so they cause no collection.
 MAX_GARBAGE = 300_000
 
 
@@ -143,7 +144,7 @@ class _TaskSupervisors:
         """Watch until all supervisors have ended. An orphan ends the process."""
         for thread in self._threads:
             thread.start()
-        while any(thread.is_alive() for thread in self._threads) and not self._is_late():
+        while any(thread.is_alive() for thread in self._threads) and not self._is_orphan_overdue():
             for thread in self._threads:
                 thread.join(timeout=0.2 / len(self._threads))
             self._check_owners()
@@ -176,12 +177,15 @@ class _TaskSupervisors:
         if gc.get_count()[0] > MAX_GARBAGE:
             gc.collect(1)
 
-    def _is_late(self) -> bool:
+    def _is_orphan_overdue(self) -> bool:
         """True if orphaned owners have used up their time to end."""
         return bool(self._orphaned_at) and time.monotonic() - self._orphaned_at > self._timing.orphan_timeout
 
     def _report_progress(self) -> bool:
-        """Report, also while the last checkpoints are written. False for an orphan, which writes no checkpoint."""
+        """Send the reports, and restart the watchdog's timer; return False for an orphan.
+
+        Also called while the last checkpoints are written; an orphan must not write them.
+        """
         for reporter in self._reporters:
             reporter.report()
         self._watchdog.restart_timer()

@@ -47,7 +47,9 @@ class FirstAggregate(NamedTuple):
     projection: str
 
     def template_variables(self) -> dict[str, str]:
-        """Return the variables of the README's template; commands are padded to the column of their comments."""
+        """Return the variables of the README's template; commands are padded, so that their comments are
+        aligned.
+        """
         commands = {
             "send_first": f"cqrs send {self.name} {self.id} {self.first_command}",
             "send_deferred": f"cqrs send {self.name} {self.id} {self.second_command} --not-before 3d",

@@ -10,12 +10,12 @@ from cqrs_cli.telemetry.task_reports import REPORT_INTERVAL, TaskReport, TaskRep
 class LogProgress(TaskReporter):
     """Reports to the driver how much of a partition's logs is read."""
 
-    def __init__(self, to: Address | None, partition: int, interval: float = REPORT_INTERVAL) -> None:
+    def __init__(self, driver: Address | None, partition: int, interval: float = REPORT_INTERVAL) -> None:
         self._partition = partition
         self.records = 0  # records read so far
         self._offsets = 0  # offsets read so far, with gaps between records
         self._total: int | None = None
-        super().__init__(to, interval)
+        super().__init__(driver, interval)
 
     def start(self, total: int) -> None:
         """Start with a total of `total` offsets to read."""

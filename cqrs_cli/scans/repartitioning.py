@@ -1,4 +1,4 @@
-"""The work of a repartitioning: the partitions that hand over keys, and the sizes of the logs of these keys."""
+"""The work of a repartitioning: the partitions that hand over keys, and how many events must be read."""
 
 from collections import Counter
 from typing import NamedTuple
@@ -20,7 +20,7 @@ class MovingKeys(NamedTuple):
 
     partition: int
     children: tuple[int, ...]
-    events: int  # estimated number for these keys, by the children's share of partitions
+    events: int  # estimated number of events of these keys, from the children's share
     deferred: int  # deferred commands of these keys
 
 
@@ -41,8 +41,11 @@ class RepartitioningWork(NamedTuple):
 
 
 def repartitioning_work(connection: Connection, topics: Topics, key_space: KeySpace) -> RepartitioningWork:
-    """Return the work until each partition has split to the last count. Events are counted by their offsets."""
-    last = len(key_space.partitions)
+    """Return the work that is left until each partition has split to the requested partition count.
+
+    The number of events is estimated from offsets.
+    """
+    requested_count = len(key_space.partitions)
     numbers = range(readers.partition_count(connection, topics.events))
     sizes = {
         partition: end - start
@@ -53,7 +56,7 @@ def repartitioning_work(connection: Connection, topics: Topics, key_space: KeySp
         for partition in key_space.partitions
         if (count := key_space.active_count(partition)) is not None
     }
-    current_owner = [
+    current_partition = [
         max(number for number in key_space.partitions_of(target) if number in count_by_partition)
         for target in key_space.partitions
     ]
@@ -65,18 +68,18 @@ def repartitioning_work(connection: Connection, topics: Topics, key_space: KeySp
         connection,
         topics,
         key_space.partitioner,
-        lambda entry: current_owner[target_of(entry)] != target_of(entry),
+        lambda entry: current_partition[target_of(entry)] != target_of(entry),
     )
-    deferred = Counter(current_owner[target_of(entry)] for entry in entries)
+    deferred = Counter(current_partition[target_of(entry)] for entry in entries)
     moving = tuple(
         MovingKeys(
             partition,
             tuple(key_space.requested_targets(partition)),
-            round(sizes.get(partition, 0) * (1 - count / last)),
+            round(sizes.get(partition, 0) * (1 - count / requested_count)),
             deferred[partition],
         )
         for partition, count in count_by_partition.items()
-        if count < last
+        if count < requested_count
     )
     return RepartitioningWork(
         moving,

@@ -14,8 +14,8 @@ _SECRET_NAME = re.compile(
 #: The form of the names of Kafka and librdkafka. Other text may be part of a secret, such as a key on several lines.
 _PROPERTY_NAME = re.compile(r"[a-z][a-z0-9]*(?:[._][a-z0-9]+)*")
 
-#: Names whose values may be shown: known prefixes, and for `sasl` and `ssl`, which also have secrets, known endings.
-#: A misspelt `sasl.pasword` does not match.
+#: Names whose values may be shown. A known prefix is sufficient, except for `sasl` and `ssl`: they also have secrets,
+#: so a known ending is needed. A misspelt `sasl.pasword` does not match.
 _PUBLIC_NAME = re.compile(
     r"(?:sasl|ssl)\.(?:.+\.)?(?:algorithm|ca|certificates?|chain|file|id|keytab|locations?|mechanisms?|method|ms|name"
     r"|pem|principal|protocols?|scope|seconds|suites|type|url|username|verification)"

@@ -10,8 +10,8 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def parse_moment(text: str) -> int:
-    """Return milliseconds since the epoch of a time (RFC 3339 with an offset), of the start of a day in UTC, or of the
-    time a duration ago. Raises `ValueError` for any other text.
+    """Return the milliseconds since the epoch of `text`: a time (RFC 3339 with an offset), a day (its start in UTC), or
+    a duration before now. Raises `ValueError` for any other text.
     """
     return _parse(text, -1, "10m for ten minutes ago")
 

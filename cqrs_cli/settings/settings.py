@@ -91,7 +91,7 @@ class Settings(BaseModel):
     checkpoint_every: Duration = Field(
         timedelta(hours=1),
         ge=timedelta(seconds=1),
-        description="How often `cqrs run` writes a checkpoint of each of its shards, besides the last one at its end.",
+        description="How often `cqrs run` writes a checkpoint of each of its shards; it also writes one when it ends.",
     )
     checkpoints_kept: int = Field(2, ge=1, le=1000, description="Checkpoints kept of each partition.")
     dedup_window: Duration = Field(timedelta(hours=24), description="How long a command's id is remembered.")
@@ -195,10 +195,10 @@ class Settings(BaseModel):
 
 
 def load_settings(flags: Mapping[str, object], cwd: Path | None = None) -> Settings:
-    """Return the settings for the folder `cwd`. `flags`: by setting; None means not given, `properties` is the list of
-    -X.
+    """Return the settings for the folder `cwd`. `flags` has the value of each setting's flag; None if
+    it was not given. Its `properties` are the list of all -X flags.
 
-    Raises `ConfigurationError` with the origin of an invalid value or unknown key; `UsageError` if it is a flag.
+    Raises `ConfigurationError` with the origin of an invalid value or unknown key; `UsageError` if it is from a flag.
     """
     cwd = cwd.absolute() if cwd is not None else _current_folder()
     root, files = sources.project_sources(cwd)

@@ -94,7 +94,7 @@ def _file(path: Path) -> Source | None:
         table: Any = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         if not is_own_file:
-            return None  # an invalid pyproject.toml need not be a cqrs project's
+            return None  # an invalid pyproject.toml may belong to a project without cqrs
         reason = "nested too deeply" if isinstance(error, RecursionError) else error
         raise ConfigurationError(f"{path} cannot be read: {reason}", "correct the file") from None
     if not is_own_file:
@@ -109,7 +109,7 @@ def _file(path: Path) -> Source | None:
 
 
 def command_config(path: Path) -> dict[str, str]:
-    """Return the client properties in a file for Java clients; raises `ConfigurationError` without quoting any."""
+    """Return the client properties in a file for Java clients; raises `ConfigurationError`, which quotes no value."""
     try:
         properties = parse_properties(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -32,12 +32,15 @@ def views(
 
     settings = load_settings({}, Path(project).expanduser())
     aggregate_names = registry.names(settings.aggregates, settings.root)
-    reads = view_reads(registry.load(name, settings.aggregates, settings.root) for name in aggregate_names)
-    view_names = list(reads if only is None else only)
-    if unknown := [name for name in view_names if name not in reads]:
-        raise UsageError(f"there is no view {unknown[0]!r}", f"there are {', '.join(reads)}")
+    aggregates = [registry.load(name, settings.aggregates, settings.root) for name in aggregate_names]
+    options_by_view = view_reads(aggregates)
+    view_names = list(options_by_view if only is None else only)
+    if unknown := [name for name in view_names if name not in options_by_view]:
+        raise UsageError(f"there is no view {unknown[0]!r}", f"there are {', '.join(options_by_view)}")
     register(spark)
     for name in view_names:
-        reader = spark.read.format("cqrs").options(project=str(settings.root), **options, **reads[name])
+        reader = spark.read.format("cqrs").options(
+            project=str(settings.root), **options, **options_by_view[name]
+        )
         reader.load().createOrReplaceTempView(f"`{name}`")
     return view_names

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # Any: the decoder's type excludes None. At run time it raises for a record without a value, as it should.
 _decode_envelope: Any = msgspec.json.Decoder(EventEnvelope).decode
-_buffer: Any = memoryview
+_view_of: Any = memoryview  # `len` of a view is the number of bytes
 
 
 class EventRows(RowMaker):
@@ -74,7 +74,7 @@ class EventRows(RowMaker):
         except UnicodeDecodeError:
             self.raise_unreadable(partition, messages, _raise_if_not_utf8)
         ends = numpy.zeros(len(parts) + 1, numpy.int32)
-        numpy.cumsum(numpy.fromiter(map(len, map(_buffer, parts)), numpy.int32, len(parts)), out=ends[1:])
+        numpy.cumsum(numpy.fromiter(map(len, map(_view_of, parts)), numpy.int32, len(parts)), out=ends[1:])
         return pyarrow.StringArray.from_buffers(
             len(parts), pyarrow.py_buffer(ends), pyarrow.py_buffer(joined)
         )

@@ -53,7 +53,8 @@ def field_columns(
 ) -> list[FieldColumn]:
     """Return the fields of a message as columns, by their names on the wire.
 
-    A name in `taken_names` or of another field is changed by `form`. The comparison ignores case, as Spark does.
+    A name that is in `taken_names`, or that another field has, is put into `form`. The comparison ignores case, as
+    Spark does.
     """
     columns = []
     fields = tree_of(cls).fields
@@ -78,7 +79,7 @@ def _column(node: TypeNode, enclosing: tuple[type, ...]) -> "tuple[DataType, Con
 
     match node.form:
         case "closed":
-            return _closed_column(node)
+            return _enum_or_literal_column(node)
         case "union":
             return _union_column(node, enclosing)
         case "list" | "set":
@@ -115,7 +116,7 @@ def _require_offset(value: datetime) -> datetime:
     return value
 
 
-def _closed_column(node: TypeNode) -> "tuple[DataType, Convert]":
+def _enum_or_literal_column(node: TypeNode) -> "tuple[DataType, Convert]":
     """Return the column type of an enum or `Literal`: text or numbers, or JSON if the values are of both types."""
     from pyspark.sql import types
 
@@ -145,7 +146,7 @@ def _unless_none(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _list_column(node: TypeNode, enclosing: tuple[type, ...]) -> "tuple[DataType, Convert]":
-    """Return the column type of a list or set. The items of a set are sorted, so that each process reads one order."""
+    """Return the column type of a list or set. The items of a set are sorted, to be the same in each process."""
     from pyspark.sql import types
 
     item, convert = _column(node.parts[0], enclosing)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import InputPartition  # noqa: TID253 - its class is PySpark's
+from pyspark.sql.datasource import InputPartition  # noqa: TID253 - a base class from PySpark
 
 from cqrs_cli.spark.offset_ranges import OffsetRange
 from cqrs_cli.spark.plan import SourcePlan, without_traceback

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class OutcomeRows(RowMaker):
-    """Rows of an outcomes topic: the envelope and the fields of the verdict."""
+    """Rows of an outcomes topic: the envelope, and the fields of the outcome's `data` (a `Verdict`)."""
 
     kind = "outcomes"
 
@@ -20,8 +20,8 @@ class OutcomeRows(RowMaker):
             outcomes = [read_outcome(message.value()) for message in messages]
         except ValueError:
             self.raise_unreadable(partition, messages, read_outcome)
-        verdicts = list(map(attrgetter("data"), outcomes))
+        outcome_data = list(map(attrgetter("data"), outcomes))
         return messages, [
             *envelope_arrays(outcomes),
-            *self.field_arrays(partition, messages, verdicts),
+            *self.field_arrays(partition, messages, outcome_data),
         ]

@@ -34,7 +34,7 @@ class SourcePlan:
     package: str
     archive: bytes = field(
         default=b"", repr=False
-    )  # the aggregates' sources (zip); empty if no field is a column
+    )  # the aggregates' sources (zip); empty without `type`, because only fields of a type need them
     personal_members: PersonalMembers | None = None  # the personal-data annotations of the events
 
     @property
@@ -43,7 +43,7 @@ class SourcePlan:
         return Topics(self.aggregate, self.topic.removesuffix(f"{self.aggregate}.{self.kind}"))
 
     def load_aggregate(self) -> Aggregate | None:
-        """Load the aggregate on a worker, from the sources in the plan; None if no field is a column."""
+        """Load the aggregate on a worker, from the sources in the plan; None if the plan has no sources."""
         return _load_archived(self.aggregate, self.package, self.archive) if self.archive else None
 
 

@@ -54,7 +54,7 @@ class RowMaker(ABC):
 
     @abstractmethod
     def _columns(self, partition: int, messages: MessageList) -> "tuple[MessageList, list[pyarrow.Array]]":
-        """Return the messages that become rows, and their columns after the position columns."""
+        """Return the messages that become rows, and all columns of these rows except the position columns."""
 
     def field_arrays(
         self, partition: int, row_messages: MessageList, values: list[Any]
@@ -117,7 +117,7 @@ def _position_columns(partition: int, messages: MessageList) -> "list[pyarrow.Ar
 
 
 def envelope_arrays(envelopes: Sequence[Any], *own_columns: "pyarrow.Array") -> "list[pyarrow.Array]":
-    """Return the attributes of the envelopes as columns, with the topic's own columns at `COMMON_ATTRIBUTES`."""
+    """Return the envelopes' attributes as columns, with the topic's own columns after the first `COMMON_ATTRIBUTES`."""
     texts = [text_column(map(attrgetter(name), envelopes)) for name in TEXT_COLUMNS.values()]
     return [*texts[:COMMON_ATTRIBUTES], *own_columns, *texts[COMMON_ATTRIBUTES:]]
 

@@ -8,7 +8,7 @@ give other offsets. So each position repeats the first offsets.
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition  # noqa: TID253 - its classes are PySpark's
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition  # noqa: TID253 - the base classes
 from pyspark.sql.streaming.datasource import (  # noqa: TID253
     ReadAllAvailable,
     ReadLimit,

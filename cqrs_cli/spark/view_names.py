@@ -31,11 +31,11 @@ def view_reads(aggregates: Iterable[Aggregate]) -> dict[str, dict[str, str]]:
     return reads
 
 
-def distinct_names(names: Iterable[str], taken_names: Iterable[str], form: str) -> list[str]:
-    """Return names that differ from each other and from `taken_names` (in lower case) also without case, as in Spark.
+def distinct_names(names: Iterable[str], taken_names: Iterable[str], template: str) -> list[str]:
+    """Return unique names, none of which is in `taken_names` (in lower case). Case is ignored, as in Spark.
 
-    Each name that occurs for the first time is kept. Any other name is changed by `form`, such as `data_{}`, until no
-    name has it.
+    The first of several equal names is kept if it is not taken. Any other name is put into the template `data_{}`,
+    or another such `template`, as often as necessary to become unique.
     """
     names, used_names = list(names), set(taken_names)
     unchanged: set[int] = set()  # the indexes of names that are kept
@@ -47,7 +47,7 @@ def distinct_names(names: Iterable[str], taken_names: Iterable[str], form: str) 
         if number in unchanged:
             continue
         while name.lower() in used_names:
-            name = form.format(name)
+            name = template.format(name)
         used_names.add(name.lower())
         names[number] = name
     return names

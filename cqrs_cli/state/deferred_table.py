@@ -1,7 +1,7 @@
 """The deferred commands of a shard: entries and three indexes in one LMDB database, changed together.
 
 e<key>                   the entry, as in its record
-d<due><key>              parked entries by due time
+d<due><key>              the entries whose commands are not resubmitted yet, by due time (no value)
 k<offset><topic id>      the key of the entry whose command was resubmitted at this offset
 i<digest>                the key of the entry with this subject and command id
 """
@@ -16,7 +16,7 @@ from cqrs_cli.state.lmdb_types import Database, Transaction
 
 _ENTRY, _DUE, _RESUBMITTED, _ID = b"e", b"d", b"k", b"i"
 _NUMBER = Struct(">Q")
-_AFTER_NUMBER = 1 + _NUMBER.size
+_KEY_START = 1 + _NUMBER.size
 
 
 class DeferredTable:
@@ -45,7 +45,7 @@ class DeferredTable:
             while has_item and len(entries) < max_entries and cursor.key().startswith(_DUE):
                 if _NUMBER.unpack_from(cursor.key(), 1)[0] > until:
                     break
-                entry = self._entry(cursor.key()[_AFTER_NUMBER:])
+                entry = self._entry(cursor.key()[_KEY_START:])
                 assert entry is not None
                 entries.append(entry)
                 has_item = cursor.next()
@@ -61,7 +61,7 @@ class DeferredTable:
         return int(self._txn.stat(self._db)["entries"]) == 0
 
     def change(self, changes: Mapping[str, Deferral | None]) -> None:
-        """Add or replace entries by key, None removes an entry; needs a write transaction."""
+        """Add, replace or (if the value is None) remove the entry of each key. Needs a write transaction."""
         for key, entry in changes.items():
             old_entry = self._entry(key.encode())
             if old_entry is not None:

@@ -24,7 +24,8 @@ from cqrs_cli.errors import ContradictionError
 from cqrs_cli.state.evidence import Evidence
 from cqrs_cli.state.store import Positions
 
-#: 2: a UUID without letters is encoded as a UUID; 3: deferred commands; 4: hashes of the last records.
+#: The version of the encoding. 2 encodes UUIDs without letters as UUIDs, too; 3 added deferred commands; 4 added hashes
+#: of the last records.
 CODEC: Final = 4
 MAX_KEY: Final = 511
 
@@ -149,7 +150,8 @@ def _uuids(ids: Sequence[str]) -> bytes | None:
 
 
 def greatest_id(keys: Sequence[bytes]) -> str:
-    """Return an upper bound of the remembered command ids; `keys` are the greatest keys of the segments.
+    """Return an upper bound of the remembered command ids; `keys` are the greatest keys of the segments: the
+    table of ids has one segment for each time span as long as the dedup window.
 
     UUIDs have the same order as text and as keys, and any other id has a greater key than all UUIDs. So if the greatest
     key of a segment is a UUID, no id of the segment is greater than this UUID. If it is not a UUID, there is no useful

@@ -47,7 +47,7 @@ def translate_errors(path: Path) -> Iterator[None]:
         raise CorruptError(f"the state in {path} is damaged ({error})", REBUILD_HINT) from error
     except OSError as error:
         raise _folder_error(path, error.errno or 0, error.strerror or str(error)) from error
-    except lmdb.LockError as error:  # LMDB locks a byte for its own process id
+    except lmdb.LockError as error:  # LMDB locks one byte per process id; two containers may use the same id
         raise ConfigurationError(
             f"the state in {path} is open in another process with the same id, {os.getpid()}, in another "
             f"container ({error})",

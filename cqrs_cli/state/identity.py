@@ -9,7 +9,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """The log of which a shard is a cache, and the format of the cache. A shard is used only with an equal identity."""
 
     cluster_id: str
-    topics: dict[str, str]  # kind of topic, such as `events` → topic id
+    topics: dict[str, str]  # the topic ids, by kind of topic, such as `events`
     partition: int
     partitions: int
     schema: str  # `Aggregate.schema_digest`

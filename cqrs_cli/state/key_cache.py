@@ -181,7 +181,7 @@ def open_keys(path: Path, topics: tuple[str, str]) -> KeyCache:
 
 
 def cached_kids(path: Path) -> Iterator[str]:
-    """Yield the ids of the keys in force in the cache in a folder; none if another LMDB file is in the folder."""
+    """Yield the ids of the current keys in the cache in a folder; nothing if its LMDB file is not such a cache."""
     try:
         env = lmdb.open(str(path), readonly=True, create=False, max_dbs=0)
     except lmdb.Error:

@@ -28,7 +28,7 @@ class LmdbView:
         self._get = txn.cursor(self._states).get
         # A cursor that is already at the right page finds the next key in this page (UUIDv7: twice as fast).
         cursors = [txn.cursor(db) for db in self._ids]
-        # Each cursor with its greatest key: new ids in order of time are greater, so a comparison replaces the lookup.
+        # Each cursor with its greatest key: a new UUIDv7 is greater, so a comparison replaces the lookup.
         self._segments = [(cursor, cursor.key()) for cursor in cursors if cursor.last()]
         self._greatest_id = encoding.greatest_id([greatest_key for _, greatest_key in self._segments])
         return self

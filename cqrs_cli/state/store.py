@@ -11,20 +11,20 @@ from cqrs_cli.state.evidence import Evidence, evidence_at
 
 
 class Positions(NamedTuple):
-    """The shard's position in each topic: the next offset to fold, a lower bound; and its clock."""
+    """The shard's position in each topic (the next offset to fold, or an earlier offset), and the shard's clock."""
 
     commands: int = 0
     events: int = 0
     outcomes: int = 0
     clock: int = 0  # the greatest timestamp of a decided command record, ms; it never decreases
     deferred: int = 0
-    last_event: Evidence | None = None  # of the last folded record; None: no record was before the position
+    last_event: Evidence | None = None  # of the last folded event; None if no event was before the position
     last_outcome: Evidence | None = None
 
     @property
     def folded_events(self) -> int:
-        """The next event to fold: 0 if no event was folded, because then no evidence shows to which log `events`
-        belongs.
+        """The next event to fold. If no event was folded, it is 0 and not `events`: without evidence, `events` may be
+        an offset of another log.
         """
         return 0 if self.last_event is None else self.events
 

@@ -1,4 +1,6 @@
-"""An index from command offsets to traces (bytes), in LMDB, so that `verify` can index logs larger than memory.
+"""An index in LMDB: command offset → trace, the encoded parts of a record that `verify` needs again later.
+
+The index is on disk, so that `verify` can index logs larger than memory.
 
 A later process can trust the index only after `sync`.
 

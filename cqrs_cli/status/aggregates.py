@@ -83,7 +83,7 @@ class AggregateStatusReader:
                     for status in statuses
                 ]
         except (KafkaException, CqrsError) as error:
-            # A client that connected to a broker without its cluster may keep wrong metadata for minutes.
+            # A client may keep wrong metadata for minutes if its broker was cut off from the cluster when it connected.
             self.close()
             raise self._to_error(error) from error
         hidden_partitions = {
@@ -156,12 +156,12 @@ class AggregateStatusReader:
         confirmed = hidden_partitions & self._hidden_partitions if self._confirm_hidden else hidden_partitions
         self._hidden_partitions = hidden_partitions
         topic_partitions = [(self._topics.commands, partition) for partition in sorted(confirmed)]
-        completed = {status.partition: status for status in statuses}
+        status_by_partition = {status.partition: status for status in statuses}
         for transaction in hidden_commands(self._connection, topic_partitions):
             hint = transaction.hint(self._connection.bootstrap_server)
-            status = completed[transaction.partition]
-            completed[transaction.partition] = replace(status, hidden_by=transaction, way_out=hint)
-        return list(completed.values())
+            status = status_by_partition[transaction.partition]
+            status_by_partition[transaction.partition] = replace(status, hidden_by=transaction, way_out=hint)
+        return list(status_by_partition.values())
 
     def _to_error(self, error: KafkaException | CqrsError) -> CqrsError:
         """Return the error for a failed poll: the missing ACL if there is one, because librdkafka reports a timeout for

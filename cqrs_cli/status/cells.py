@@ -40,7 +40,7 @@ def owner_text(value: PartitionOwner | str | None) -> str:
 
 
 def shard_text(value: ShardStatus | str) -> str:
-    """Return the number of aggregates and the size of a shard: `1,200, 3.4 MB`. A text is the setting `store`."""
+    """Return a shard's number of aggregates and its size: `1,200, 3.4 MB`. A `str` as value is the setting `store`."""
     if isinstance(value, str):
         return "in memory" if value == "memory" else "none here"
     return f"{value.aggregates:,}, {value.bytes / 1e6:,.1f} MB"

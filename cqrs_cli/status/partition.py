@@ -52,7 +52,7 @@ class PartitionOwner(NamedTuple):
 
 
 class ShardStatus(NamedTuple):
-    """A shard on this machine: the number of aggregates, its bytes on disk, and the sum of digests if requested."""
+    """A shard on this machine: aggregates, bytes on disk, and (if requested) the sum of the digests of its states."""
 
     aggregates: int
     bytes: int

@@ -66,8 +66,8 @@ def _no_projection(address: DatabaseAddress) -> ConfigurationError:
 
 def _stored_positions(engine: Engine) -> list[tuple[str, str, int, str, int, str]]:
     """Return (projection, topic, partition, topic id, next offset, owner) for each partition, in order."""
-    row = POSITIONS.c
-    query = select(row.projection, row.topic, row.partition, row.topic_id, row.next_offset, row.owner)
+    cols = POSITIONS.c
+    query = select(cols.projection, cols.topic, cols.partition, cols.topic_id, cols.next_offset, cols.owner)
     with read_only(engine).connect() as connection:
         if not inspect(connection).has_table(POSITIONS.name):
             return []

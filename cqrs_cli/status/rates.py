@@ -8,7 +8,7 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.ownership.claim import Counts
 from cqrs_cli.status.partition import AGGREGATE, PartitionStatus, Rates
 
-#: An owner that has not committed for this long, by its clock and this machine's clock, counts as idle.
+#: An owner counts as idle if its last commit (by its own clock) was this long ago (by this machine's clock).
 _IDLE_AFTER_MS = 10_000
 
 
@@ -45,7 +45,7 @@ def with_rates(previous: StatusSnapshot | None, current: StatusSnapshot) -> Stat
 
 
 def with_zero_rates(snapshot: StatusSnapshot) -> StatusSnapshot:
-    """Return the snapshot with the rate 0 for every owner: for a moment without decisions."""
+    """Return the snapshot with the rate 0 for every owner; used if nothing is being decided."""
     statuses = (
         replace(status, rates=None if status.counts is None else Rates(None, 0, 0))
         for status in snapshot.statuses

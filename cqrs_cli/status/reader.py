@@ -137,7 +137,7 @@ class StatusReader:
     ) -> StatusSnapshot:
         """Return the snapshot with this machine's shards of the aggregates. `store`: the setting `store`.
 
-        `digest_aggregates`: the aggregates by name whose states' digests are summed up.
+        `digest_aggregates`: the aggregates, by name, for which the digests of the states are summed up.
         """
         statuses: list[PartitionStatus] = []
         for name, group in groupby(

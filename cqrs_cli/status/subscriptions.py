@@ -1,4 +1,4 @@
-"""The status of each subscription of a process."""
+"""The status of each subscription of a process manager."""
 
 import time
 from pathlib import Path
@@ -12,7 +12,7 @@ from cqrs_cli.telemetry.blocked_file import read_reason
 
 
 def subscription_status(state: SubscriptionState, topics: ProcessTopics, state_dir: Path) -> PartitionStatus:
-    """Return the status of a subscription, with the reason why its owner waits if the owner is on this machine."""
+    """Return the status of a subscription. If its owner is on this machine, the status says why the owner waits."""
     subscription, source, position = state.subscription, state.subscription.source, state.position
     offset = None if position is None else position.offset
     lag = 0 if offset is None else max(0, state.end - max(state.start, offset))

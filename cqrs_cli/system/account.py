@@ -8,7 +8,7 @@ from cqrs_cli.errors import ConfigurationError
 
 
 def require_host(name: str) -> None:
-    """Raise `ConfigurationError` if the name of a host of this machine has no address. Spark listens on `localhost`."""
+    """Raise `ConfigurationError` if this machine cannot resolve the host `name`. Spark listens on `localhost`."""
     try:
         socket.getaddrinfo(name, None)
     except OSError as error:

@@ -23,7 +23,7 @@ AT_EXIT_OPTION = "-XX:ArchiveClassesAtExit"
 #: Timeout in seconds for a JVM that writes an archive when it exits. It takes half a minute on an idle machine.
 WRITE_TIMEOUT = 300.0
 
-#: Silences Java 18 and later, which would print why they ignore an archive into the output of the program.
+#: Silences Java 18 and later. If they ignore an archive, they would print the reason into the program's output.
 _QUIET_OPTION = "-Xlog:cds*=off"
 
 _LOCK_FILE = "class-archives.lock"
@@ -32,7 +32,7 @@ _WAIT_MESSAGE = "another command is writing a class data archive; waiting"
 
 @dataclass(frozen=True, slots=True)
 class ClassArchive:
-    """The archive of a `program`, such as `kafka-4.4.0`, with the jars in the folder `jars`, for a `java`."""
+    """The archive of a `program`, such as `kafka-4.4.0`, with jars in the folder `jars`, for the executable `java`."""
 
     java: Path
     program: str

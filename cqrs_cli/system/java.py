@@ -15,8 +15,8 @@ MIN_RELEASE = 17
 #: The module that Spark always requests, though only its fast linear algebra uses it. Small runtimes lack it.
 SPARK_MODULE = "jdk.incubator.vector"
 
-#: A JAVA_HOME whose `bin/java` is a script: it starts the Java in the variable `REAL_JAVA`, without Spark's request for
-#: the module.
+#: A JAVA_HOME for a Java without `SPARK_MODULE`. Its `bin/java` is a script that drops Spark's option for this module,
+#: and starts the Java that the variable `REAL_JAVA` names.
 _WRAPPER_HOME = Path(__file__).parent / "java_home"
 
 INSTALL_HINT = (

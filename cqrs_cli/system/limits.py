@@ -35,18 +35,18 @@ class Allowance(NamedTuple):
     descriptors: int | None
     bytes: int | None
 
-    def shortage(self, needs: Needs, purpose: str) -> ConfigurationError | None:
-        """Return the error for limits below the needs; None if they suffice. `purpose`: "the driver of a run"."""
+    def shortage(self, needs: Needs, process: str) -> ConfigurationError | None:
+        """Return the error for limits below the needs; None if they suffice. `process`: "the driver of a run"."""
         if self.descriptors is not None and self.descriptors < needs.descriptors:
             needed_count = needs.descriptors
             return ConfigurationError(
-                f"{purpose} needs {needed_count:,} open files, and a process may have {self.descriptors:,}",
+                f"{process} needs {needed_count:,} open files, and a process may have {self.descriptors:,}",
                 f"use more tasks, or raise the hard limit: ulimit -n {needed_count} as root; "
                 f"systemd: LimitNOFILE={needed_count}; containers: --ulimit nofile={needed_count}",
             )
         if self.bytes is not None and self.bytes < needs.bytes:
             return ConfigurationError(
-                f"{purpose} needs {needs.bytes >> 30:,} GiB of address space (maps of files, not memory), "
+                f"{process} needs {needs.bytes >> 30:,} GiB of address space (maps of files, not memory), "
                 f"and a process may have {self.bytes >> 30:,}",
                 "use more tasks, or remove the limit: ulimit -v unlimited as root; systemd: LimitAS=infinity",
             )
@@ -68,12 +68,12 @@ def hard_limits() -> Allowance:
     return Allowance(descriptors, address_space)
 
 
-def raise_soft_limits(needs: Needs, purpose: str) -> None:
+def raise_soft_limits(needs: Needs, process: str) -> None:
     """Raise the soft limits of this process to `needs`; raises `ConfigurationError` if a hard limit is too low."""
     allowance = Allowance(
         _raise_limit(resource.RLIMIT_NOFILE, needs.descriptors), _raise_limit(resource.RLIMIT_AS, needs.bytes)
     )
-    if (error := allowance.shortage(needs, purpose)) is not None:
+    if (error := allowance.shortage(needs, process)) is not None:
         raise error
 
 

@@ -30,7 +30,7 @@ def require_assertions(optimize: int = sys.flags.optimize) -> None:
 
 
 def tolerate_warnings() -> None:
-    """Turn `PYTHONWARNINGS=error` off in this process: libraries warn about themselves, and no user can help it."""
+    """Turn `PYTHONWARNINGS=error` off in this process: the warnings come from libraries, so users cannot fix them."""
     warnings.filters[:] = [  # type: ignore[index]
         ("ignore", *filter_parts) if action == "error" else (action, *filter_parts)
         for action, *filter_parts in warnings.filters

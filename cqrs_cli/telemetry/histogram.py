@@ -6,7 +6,7 @@ from operator import attrgetter
 
 from cqrs_cli.core.messages.record import Record
 
-#: Upper bounds in seconds, from the append of a command to the commit of its outcome.
+#: Upper bounds in seconds of the time from the append of a command to the commit of its outcome.
 LATENCY_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 
 #: Upper bounds of the number of commands in a batch.
@@ -37,15 +37,15 @@ class Histogram:
         """Count the ages in seconds, at the time `now` (ms), of records in the order of their log.
 
         The order saves a check of each record: the broker's timestamps ascend, except after a change to a leader whose
-        clock is slow. Then some ages are counted under a neighbouring bound. An age below 0 counts as 0 in the sum.
+        clock is slow. Then some ages are counted under a neighbouring bound. A sum of ages below 0 counts as 0.
         """
         bounds, counts = self._bounds, self.counts
-        oldest = bisect_left(bounds, (now - records[0].timestamp) / 1000)
-        newest = bisect_left(bounds, (now - records[-1].timestamp) / 1000)
+        oldest_bucket = bisect_left(bounds, (now - records[0].timestamp) / 1000)
+        newest_bucket = bisect_left(bounds, (now - records[-1].timestamp) / 1000)
         end = len(records)
-        for bucket in range(newest, oldest):  # from the youngest records, which are the last records
+        for bucket in range(newest_bucket, oldest_bucket):  # from the youngest, which are the last records
             start = bisect_left(records, now - int(bounds[bucket] * 1000), 0, end, key=_timestamp)
             counts[bucket] += end - start
             end = start
-        counts[oldest] += end
+        counts[oldest_bucket] += end
         self.total += max(0, now * len(records) - sum(map(_timestamp, records))) / 1000

@@ -48,7 +48,7 @@ class DatagramListener(ABC):
         self._socket.close()
 
     def end_tasks(self) -> None:
-        """Answer the tasks that have reported, and each later report, that the task is to end."""
+        """Tell the tasks to end: now each task that has reported, later each task that reports."""
         self._ends_tasks = True
         for sender in list(self._senders):
             self._send_end(sender)

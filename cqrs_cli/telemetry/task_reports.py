@@ -86,22 +86,20 @@ class TaskReports(DatagramListener):
         self._first_report_at: float | None = None
         super().__init__(host)
 
-    def progress(self, ended_records: Mapping[int, int]) -> JobProgress:
-        """Return the current progress. `ended_records`: ended task → the number of its records."""
+    def progress(self, ended_tasks: Mapping[int, int]) -> JobProgress:
+        """Return the current progress. `ended_tasks`: ended task → the number of its records."""
         reports = dict(self._reports)
         totals = self._totals(reports)
-        done_offsets = sum(totals[task] for task in ended_records)
+        done_offsets = sum(totals[task] for task in ended_tasks)
         done_offsets += sum(
-            min(report.offsets, totals[task]) for task, report in reports.items() if task not in ended_records
+            min(report.offsets, totals[task]) for task, report in reports.items() if task not in ended_tasks
         )
-        # in a replay up to a time, the total is smaller than the number of folded records
+        # in a replay up to a time, a task's result has fewer records than the task has folded and reported
         record_counts = {task: report.records for task, report in reports.items()}
-        record_counts |= {
-            task: max(total, record_counts.get(task, 0)) for task, total in ended_records.items()
-        }
+        record_counts |= {task: max(total, record_counts.get(task, 0)) for task, total in ended_tasks.items()}
         now = time.monotonic()
         # A network may drop all reports: then the time counts from the creation, once a task has ended.
-        started_at = self._first_report_at or (self._created_at if ended_records else now)
+        started_at = self._first_report_at or (self._created_at if ended_tasks else now)
         return JobProgress(done_offsets, sum(totals.values()), sum(record_counts.values()), now - started_at)
 
     def _totals(self, reports: Mapping[int, TaskReport]) -> dict[int, int]:

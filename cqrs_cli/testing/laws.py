@@ -1,4 +1,4 @@
-"""Checks the laws that let an aggregate be decided anywhere and replayed to the same state, with random commands."""
+"""Checks, with random commands, the laws that let an aggregate be decided anywhere and replayed to the same state."""
 
 from collections.abc import Callable, Iterable
 from types import ModuleType
@@ -48,11 +48,11 @@ def laws(decider: Decider[Any, Any, Any], *, examples: int = 200, samples: Sampl
     4. Events survive encoding, and states survive storing: all numbers are finite, all values have their annotated
        types.
     5. `evolve` accepts every event that `decide` returns, and returns the same state each time.
-    6. The data of retired events are readable: `samples`, bytes by event name, with at least one sample for every
-       upcaster. A dict from bytes to events gives the expected event of each sample. An upcaster with the name of a
-       current event returns current data unchanged (law 4).
-    7. Other values do not depend on personal values: `mask(evolve(s, e)) == mask(evolve(mask(s), mask(e)))`. An
-       aggregate that is erased after each event keeps the laws, too.
+    6. The data of retired events are readable. `samples` has, by event name, data as they were written, or a dict from
+       such data to the expected event. Every upcaster needs at least one sample. An upcaster with the name of a current
+       event returns current data unchanged; law 4 checks it.
+    7. Other values do not depend on personal values: `mask(evolve(s, e)) == mask(evolve(mask(s), mask(e)))`,
+       where `mask` redacts personal values. An aggregate that is erased after each event keeps the laws, too.
     """
     __tracebackhide__ = True
     aggregate = aggregate_of(decider)
@@ -119,8 +119,8 @@ def _check_decide(aggregate: Aggregate, state: State, command: Command, context:
 
     def run(stored_state: State) -> tuple[Decision, str]:
         __tracebackhide__ = True
-        outcome = decide_command(aggregate, stored_state, command, context)
-        return outcome, ", ".join(outcome.as_lines())
+        decision = decide_command(aggregate, stored_state, command, context)
+        return decision, ", ".join(decision.as_lines())
 
     __tracebackhide__ = True
     arguments = (command, state, context) if aggregate.decide_with_context else (command, state)
@@ -158,7 +158,7 @@ def _erase(aggregate: Aggregate, state: State) -> State:
 
 
 def _evolve_twice(aggregate: Aggregate, state: State, event: Event) -> tuple["_Call", State]:
-    """Return the call of `evolve`, for errors, and its result, which is the same each time."""
+    """Return the call of `evolve`, for error texts, and its result. Check that the result is the same each time."""
 
     def run(stored_state: State) -> tuple[State, str]:
         __tracebackhide__ = True

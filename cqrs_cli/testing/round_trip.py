@@ -22,10 +22,10 @@ class BrokenLaw(AssertionError):
     """
 
     def __init__(
-        self, verdict: str, *details: str, line: str = "", function: Callable[..., object] | None = None
+        self, broken_law: str, *details: str, line: str = "", function: Callable[..., object] | None = None
     ) -> None:
         location = line or (line_of(function) if function else "")
-        super().__init__((f"{location}: " if location else "") + "\n  ".join([verdict, *details]))
+        super().__init__((f"{location}: " if location else "") + "\n  ".join([broken_law, *details]))
 
 
 def line_of(function: Callable[..., object]) -> str:
@@ -146,7 +146,7 @@ def without_personal(aggregate: Aggregate, message: _Message) -> _Message:
     __tracebackhide__ = True
     try:
         return aggregate.personal.redact(message)
-    except Exception as error:  # raised by its own `__post_init__`
+    except Exception as error:  # raised by the `__post_init__` of the message's class
         raise BrokenLaw(
             f"{type(message).__name__} cannot be erased: {describe_error(error)}",
             repr(message),

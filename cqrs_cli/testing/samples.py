@@ -18,7 +18,7 @@ def check_samples(aggregate: Aggregate, samples: Samples) -> None:
         name = wire_type.removeprefix(prefix)
         if not list(samples.get(name, ())):
             raise BrokenLaw(
-                f"the upcaster of {name} has no sample: keep the data of such an event as it was written, "
+                f"the upcaster of {name} has no sample: pass the data of such an event, as it was written: "
                 f"check_laws(…, samples={{{name!r}: [b'…']}})"
             )
     for name, event_samples in samples.items():

@@ -40,7 +40,7 @@ class Spec(Generic[_C, _S, _E]):
     version: int = 0
 
     def given(self, *events: _E | Erased) -> "Spec[_C, _S, _E]":
-        """Return the specification after these further events; `cqrs.Erased` is allowed with personal fields."""
+        """Return the specification after these further events; `cqrs.Erased` needs personal fields in the aggregate."""
         __tracebackhide__ = True
         return Spec(self.aggregate, reduce(self._evolve, events, self.state), self.version + len(events))
 

@@ -120,7 +120,12 @@ PROCESSES = [
     Mutation(
         "commands of a process manager may be out of order",
         "cqrs_cli/proof/reactions.py",
-        (("            if checked.offset < self._last.get(partition, -1):\n", "            if False:\n"),),
+        (
+            (
+                "            if checked.offset < self._last.get(topic_partition, -1):\n",
+                "            if False:\n",
+            ),
+        ),
         "tests/proof/process/test_reactions.py::test_planted_faults_are_found",
     ),
     Mutation(

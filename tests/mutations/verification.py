@@ -30,8 +30,8 @@ VERIFICATION = [
         "cqrs_cli/proof/outcome_checks.py",
         (
             (
-                "    if actual != expected_names:\n",
-                '    if actual != expected_names and outcome.reason != "KEY_MISMATCH":\n',
+                "    if actual != expected_ids:\n",
+                '    if actual != expected_ids and outcome.reason != "KEY_MISMATCH":\n',
             ),
         ),
         "tests/proof/test_unreadable_commands.py::test_names_follow_the_key",
@@ -252,7 +252,7 @@ VERIFICATION = [
     Mutation(
         "the copy of a deleted command may have other data",
         "cqrs_cli/proof/forwarded_commands.py",
-        (("return has_same_names and fits_document(envelope, fingerprint, fits)", "return has_same_names"),),
+        (("return has_same_ids and fits_document(envelope, fingerprint, fits)", "return has_same_ids"),),
         f"{_REPARTITIONING_TESTS}::test_altered_copy_is_named",
     ),
     Mutation(

@@ -28,8 +28,8 @@ def test_altered_command_changes_its_fingerprint(history: History) -> None:
         ({"timestamp": 1}, "does not have the timestamp of its command"),
         ({"key": b"b"}, "has the key b'a', its command b'b'"),
         ({"key": b"b"}, "is accepted, though the key of its command is not the subject"),
-        ({"value": b"?"}, "is accepted, its command INVALID_ENVELOPE"),
-        ({"key": None}, "is accepted, its command KEY_MISSING"),
+        ({"value": b"?"}, "is accepted, but its command is INVALID_ENVELOPE"),
+        ({"key": None}, "is accepted, but its command is KEY_MISSING"),
     ],
 )
 def test_outcome_differs_from_its_command(history: History, members: dict[str, Any], problem: str) -> None:

@@ -23,12 +23,12 @@ def test_dead_letter_with_another_reason(history: History) -> None:
             [],
             "its headers do not end with cqrs.reason, cqrs.message, cqrs.topic, cqrs.partition, cqrs.offset",
         ),
-        ([("cqrs.topic", b"other")], "it is of other partition 1"),
-        ([("cqrs.partition", b"2")], "it is of tally.commands partition 2"),
-        ([("cqrs.offset", None)], "it is of offset ''"),
-        ([("cqrs.offset", b"-1")], "it is of offset '-1'"),
-        ([("cqrs.offset", "٣".encode())], "it is of offset '٣'"),
-        ([("cqrs.offset", str(2**63).encode())], f"it is of offset '{2**63}'"),
+        ([("cqrs.topic", b"other")], "it refers to other partition 1"),
+        ([("cqrs.partition", b"2")], "it refers to tally.commands partition 2"),
+        ([("cqrs.offset", None)], "it refers to offset ''"),
+        ([("cqrs.offset", b"-1")], "it refers to offset '-1'"),
+        ([("cqrs.offset", "٣".encode())], "it refers to offset '٣'"),
+        ([("cqrs.offset", str(2**63).encode())], f"it refers to offset '{2**63}'"),
     ],
 )
 def test_letter_of_no_command_is_named(history: History, headers: Headers, problem: str) -> None:

@@ -136,7 +136,7 @@ def test_damaged_encrypted_value_is_found(history: EncryptedHistory) -> None:
         changed_record(history.events[3], {"who": "Bob"}), key(2), record_id="1/9/0"
     )
     assert (
-        f"events 4 has a damaged value in 'who': key {key(2).kid}, which it names, does not decrypt it"
+        f"events 4 has a damaged value in 'who': it has the id of key {key(2).kid}, but this key does not decrypt it"
         in only_violation(history)
     )
     assert violation_texts(history, personal=PersonalScope()) == []

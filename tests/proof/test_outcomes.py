@@ -142,7 +142,7 @@ def test_outcome_with_wrong_member(history: History, members: dict[str, Any], da
         (3, {"decidedat": "now"}, "is rejected with a decidedat"),
         (3, {"retryable": True}, "says retryable True of BUSINESS_RULE"),
         (4, {"expected": None}, "is VERSION_CONFLICT without an expected version"),
-        (7, {"reason": "KEY_MISSING"}, "is KEY_MISSING, its command INVALID_ENVELOPE"),
+        (7, {"reason": "KEY_MISSING"}, "is KEY_MISSING, but its command is INVALID_ENVELOPE"),
         (7, {"version": 3}, "is INVALID_ENVELOPE, but says version 3"),
         (0, {"expected": "07"}, "is accepted with the expected version '07', which is invalid"),
         (

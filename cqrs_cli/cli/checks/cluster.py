@@ -1,4 +1,4 @@
-"""The doctor's checks of the cluster, and of the project's data on it and in its checkpoint store."""
+"""The doctor's checks of the cluster, of the project's data on the cluster, and of the checkpoint store."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -79,7 +79,7 @@ def check_stored_keys(cli: Cli, settings: "Settings") -> "Iterator[Check]":
 
 
 def _check_keks_of(cli: Cli, name: str) -> "Iterator[Check]":
-    """Check the data keys of one aggregate. Another check reports a keyring or a topic that cannot be read."""
+    """Check the KEKs of one aggregate's data keys. Another check reports a keyring or a topic that cannot be read."""
     from cqrs_cli.doctor.keys import check_keks
     from cqrs_cli.errors import ConfigurationError
 
@@ -93,7 +93,7 @@ def check_stored_checkpoints(
 ) -> "Iterator[Check]":
     """Check the checkpoint store and, if it and the broker can be used, the newest checkpoints of each aggregate.
 
-    `can_read_events`: False if an earlier check failed that the reading of events depends on.
+    `can_read_events`: False if a check has failed that must succeed before events can be read.
     """
     from cqrs_cli.doctor.check import run_check
     from cqrs_cli.doctor.checkpoints import check_checkpoint_store

@@ -17,7 +17,7 @@ def check_serving(cli: Cli, address: "GatewayAddress", token_file: Path | None) 
     from cqrs_cli.doctor.gateway import check_gateway
     from cqrs_cli.following.gateway.token import read_token
 
-    def describe(names: Collection[str], read_only: bool) -> Any:
+    def describe_aggregates(names: Collection[str], read_only: bool) -> Any:
         import msgspec
 
         from cqrs_cli.following.gateway.openapi import describe_api
@@ -27,6 +27,6 @@ def check_serving(cli: Cli, address: "GatewayAddress", token_file: Path | None) 
 
     def run_checks() -> "Iterator[Check]":
         token = None if token_file is None else read_token(token_file)
-        return check_gateway(address, token, cli.aggregate_names(), describe)
+        return check_gateway(address, token, cli.aggregate_names(), describe_aggregates)
 
     yield from run_check("gateway", run_checks)

@@ -50,7 +50,10 @@ def _processes(settings: "Settings") -> "Iterator[LoadedProcess]":
 
 
 def partition_checks(snapshot: "StatusSnapshot") -> "Iterator[Check]":
-    """Yield a warning for each remark, else a summary. Another check reports transactions that hide commands."""
+    """Yield a warning for each remark, or a summary if there is no remark.
+
+    Transactions that hide commands are left out: another check reports them.
+    """
     from cqrs_cli.doctor.check import ok, warn
     from cqrs_cli.formatting import counted
     from cqrs_cli.status.partition import silent_owners

@@ -119,7 +119,7 @@ def personal_aggregates(settings: "Settings") -> list[str]:
 
 
 def _check_revisions(settings: "Settings") -> "Iterator[Check]":
-    """Check the shards of each aggregate."""
+    """Check for shards whose states were folded by other code with the same revision."""
     from cqrs_cli.deciding.plan import shard_folder
     from cqrs_cli.doctor.shards import check_revision
     from cqrs_cli.kafka.topics.topics import Topics

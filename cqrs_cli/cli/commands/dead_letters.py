@@ -33,7 +33,7 @@ class LetterFilter(CommandFilter):
     before: Annotated[str | None, _BEFORE] = None
 
     def predicate(self, aggregate: str) -> "LetterPredicate":
-        """Return a function that is True for a selected dead letter. The reader applies `since`: it starts there."""
+        """Return a function that is True for a selected dead letter. It ignores `since`: the reading starts there."""
         from cqrs_cli.core.messages.reasons import Reason
 
         failing_reasons = [reason.name for reason in Reason if reason.status == "failed"]

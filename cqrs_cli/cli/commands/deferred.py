@@ -162,7 +162,7 @@ def _request_action(
         cli.print_note(f"dry run: {counted(len(deferrals), 'command')} to {verb}, nothing was sent")
 
 
-def _send_requests(cli: Cli, aggregate: str, deferrals: "list[Deferral]", request: str) -> None:
+def _send_requests(cli: Cli, aggregate: str, deferrals: "list[Deferral]", request_type: str) -> None:
     from cqrs_cli.cli.render.send import bulk_sent_result
     from cqrs_cli.client.producer import CommandProducer
     from cqrs_cli.client.queries.deferred import request_commands
@@ -171,6 +171,6 @@ def _send_requests(cli: Cli, aggregate: str, deferrals: "list[Deferral]", reques
     with CommandProducer(cli.connection(), cli.settings.partitioner, bulk=True) as producer:
         topics = {aggregate: cli.topics(aggregate)}
         sent_commands = send_all(
-            producer, topics, request_commands(aggregate, deferrals, request), lambda count: None
+            producer, topics, request_commands(aggregate, deferrals, request_type), lambda count: None
         )
     cli.print_result(*bulk_sent_result(sent_commands))

@@ -97,17 +97,17 @@ def _run_demo(cli: Cli) -> "DemoResults":
 
     show = cli.stdout.print if cli.output == "text" else _print_nothing
     demo_name = secrets.token_hex(3)
-    with ExitStack() as spark, ThreadPoolExecutor(2) as pool:
+    with ExitStack() as spark_stack, ThreadPoolExecutor(2) as pool:
         session = project_session(cli.settings, "demo", "", packages=[PROCESSES])
         # Spark and the broker start at the same time: each takes seconds
-        context_future = pool.submit(warm_session, spark, session)
+        context_future = pool.submit(warm_session, spark_stack, session)
         if not cli.settings.bootstrap_server:
             cli.broker(brief=True)
         connection = cli.connection()
         bank = BankDemo(cli.settings, connection, demo_name)
-        order = OrderDemo(cli.settings, connection, demo_name)
+        order_demo = OrderDemo(cli.settings, connection, demo_name)
         with cli.show_spinner("creating topics, sending commands"):
-            order_topics = pool.submit(order.create_topics)
+            order_topics = pool.submit(order_demo.create_topics)
             bank.send()
             order_topics.result()
         with cli.show_spinner("starting Spark"):
@@ -116,9 +116,9 @@ def _run_demo(cli: Cli) -> "DemoResults":
             cli,
             show,
             bank,
-            order,
+            order_demo,
             context,
-            lambda: pool.submit(fill_read_model, cli.settings, connection, order.order),
+            lambda: pool.submit(fill_read_model, cli.settings, connection, order_demo.order),
         )
         with cli.show_spinner("folding all events again"):
             live, replayed = bank.shard_tally(), bank.replay(context)
@@ -136,14 +136,14 @@ def _run_story(
     cli: Cli,
     show: Callable[[Any], None],
     bank: "BankDemo",
-    order: "OrderDemo",
+    order_demo: "OrderDemo",
     context: "SparkContext",
     fill_in_background: "Callable[[], Future[ReadModel | None]]",
 ) -> "tuple[StoryResults, OrderTimeout, Future[ReadModel | None]]":
     """Run the owners and the process manager, and show the results.
 
-    The story is shown while the order waits for its payment. The read model is filled, and the order's events and
-    commands are shown, while the run ends.
+    While the order waits for its payment, the bank's outcomes and accounts are shown. While the run ends, the read
+    model is filled, and the order's events and commands are shown.
     """
     from cqrs_cli.cli.render.queries.trace import trace_text
     from cqrs_cli.demo.project import PAYMENT_TIMEOUT, PROCESS
@@ -164,7 +164,7 @@ def _run_story(
         def show_timeout() -> None:
             spinner.close()
             read_model_future = fill_in_background()
-            timeouts.append((order.trace_order(), read_model_future))
+            timeouts.append((order_demo.trace_order(), read_model_future))
             show(
                 f"An order that is not paid: the process manager {PROCESSES}/{PROCESS}.py "
                 f"cancels it after {PAYMENT_TIMEOUT} s:\n"
@@ -172,7 +172,7 @@ def _run_story(
             show(trace_text(timeouts[0][0].lineage))
             spinner.enter_context(cli.show_spinner("ending the run"))
 
-        story = bank.run(context, order, show_story, show_timeout)
+        story = bank.run(context, order_demo, show_story, show_timeout)
     return story, *timeouts[0]
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings
 
 
-#: The checks that must not fail, or else no events can be read.
+#: The checks that must pass before events can be read.
 _NEEDED_FOR_EVENTS = {"settings", "aggregates", "broker", "data path", "acls"}
 
 

@@ -87,7 +87,10 @@ def _erase(cli: Cli, aggregate: "Aggregate", id: str, erasure_file: "ErasureFile
 def _erase_and_wait(
     cli: Cli, aggregate: "Aggregate", id: str, erasure_file: "ErasureFile", timeout_seconds: float
 ) -> None:
-    """Append the erasure to the file, then erase. Append another line if another data key was deleted than expected."""
+    """Append the erasure to the file, then erase.
+
+    If the deleted data key is not the key that was appended, append a second line with the deleted key.
+    """
     from cqrs_cli.cli.commands.send import send_one_and_print_outcome
     from cqrs_cli.cli.render.erase import plain_text_warning
     from cqrs_cli.client.erasures import Erasure, erase_command

@@ -18,7 +18,7 @@ Folder = Annotated[Path, argument("DIR", "A new or an empty folder.")]
 BareProject = Annotated[bool, option("--bare", "Create only an aggregate, its test and cqrs.toml.")]
 SampleName = Annotated[
     str | None,
-    option("--aggregate NAME", "Start with a sample aggregate of this name. Default: the example inventory."),
+    option("--aggregate NAME", "Start with a sample aggregate of this name. Default: inventory, an example."),
 ]
 
 
@@ -34,17 +34,17 @@ def new(cli: Cli, folder: Folder, bare: BareProject = False, aggregate: SampleNa
     """
     from cqrs_cli.scaffold import BARE_FILES, FILES, INVENTORY, create, first_aggregate
 
-    first = INVENTORY if aggregate is None else first_aggregate(aggregate)
-    files = create(folder, BARE_FILES if bare else FILES, first)
+    sample = INVENTORY if aggregate is None else first_aggregate(aggregate)
+    files = create(folder, BARE_FILES if bare else FILES, sample)
     root = folder.resolve()
     if aggregate is not None and not bare:
         files.append(folder / _write_contract(root, aggregate))
     next_steps = [
         *([] if bare else [_INSTALL]),
         "cqrs init",
-        f"cqrs send {first.name} {first.id} {first.first_command}",
+        f"cqrs send {sample.name} {sample.id} {sample.first_command}",
         "cqrs run --once",
-        f"cqrs show {first.name} {first.id}",
+        f"cqrs show {sample.name} {sample.id}",
     ]
     document = {
         "root": root,

@@ -92,10 +92,10 @@ def project(
         metrics = None if address is None else (address, ProjectionMetrics(name))
         display: RecordsDisplay[ProjectionProgress] = stack.enter_context(RecordsDisplay(cli, metrics))
         if once and spark == SparkOptions() and is_small_backlog(prepared.new or prepared.live):
-            run, worker_text = _run_here(cli, loaded_projection, display), "this process"
+            run, worker_text = _in_process_runner(cli, loaded_projection, display), "this process"
         else:
             run, tasks = stack.enter_context(
-                _run_on_spark(cli, name, prepared, database, properties, display)
+                _spark_runner(cli, name, prepared, database, properties, display)
             )
             worker_text = counted(tasks, "task")
         if prepared.previous_owners:
@@ -117,7 +117,7 @@ def project(
                 return
 
 
-def _run_here(
+def _in_process_runner(
     cli: Cli, loaded_projection: "LoadedProjection", display: "RecordsDisplay[ProjectionProgress]"
 ) -> "RunProjection":
     from cqrs_cli.jobs.projection import run_in_process
@@ -128,7 +128,7 @@ def _run_here(
 
 
 @contextmanager
-def _run_on_spark(
+def _spark_runner(
     cli: Cli,
     name: str,
     prepared: "PreparedProjection",
@@ -179,8 +179,9 @@ def _project(
     display: "RecordsDisplay[ProjectionProgress]",
     shadow_progress: "ProjectionProgress | None",
 ) -> None:
-    """Fill the live tables until the run ends, and print the progress. `shadow_progress` is added to it: the progress
-    of the shadow tables that were filled before.
+    """Fill the live tables until the run ends, and print the result.
+
+    `shadow_progress`: the progress of shadow tables that were filled before; the result includes it.
     """
     from cqrs_cli.cli.render.project import projection_result
     from cqrs_cli.following.projections.prepare import stable_ends

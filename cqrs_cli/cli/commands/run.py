@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from cqrs_cli.runs.source_files import SourceWatch
 
 
-#: Timeout in seconds for a new plan of a standby run whose topics are being changed.
+#: Seconds for which a standby run tries to plan again while its topics are being extended.
 _PLAN_TIMEOUT = 60.0
 
 

@@ -81,6 +81,6 @@ def _send_all_and_wait(
             with printer.report_outstanding():
                 for outcomes in send_and_wait(producer, waiter, topics, commands, timeout):
                     printer.print(outcomes)
-        except UsageError as bad_line:
-            raise printer.with_outstanding(bad_line) from None
+        except UsageError as line_error:
+            raise printer.with_outstanding(line_error) from None
         printer.raise_for_outcomes()

@@ -37,7 +37,7 @@ def sql(
         str | None,
         option(
             "--at TIME|@FILE",
-            "Query the states at a time, 2h ago, 2026-11-21, RFC 3339, or at the offsets in a file.",
+            "Query the states at a time (2h ago, 2026-11-21 or RFC 3339), or at the offsets in a file.",
         ),
     ] = None,
     format: Annotated[
@@ -51,8 +51,9 @@ def sql(
 ) -> None:
     """Query topics and states with Spark SQL.
 
-    Each aggregate has the views order_commands, order_events, order_outcomes and order_state, and a view for each
-    event type, order_Placed. SHOW VIEWS lists them. A query reads the records that are committed when it is planned.
+    The aggregate order has the views order_commands, order_events, order_outcomes and order_state, and a view for each
+    event type, such as order_Placed. SHOW VIEWS lists all views. A query reads the records that are committed when it
+    is planned.
 
     Semicolons separate queries on stdin. At the prompt, Tab completes names, and a semicolon ends a query. A table
     shows 1,000 rows; times are in UTC. docs/insight.md explains the columns and --at.
@@ -153,7 +154,7 @@ def _typed_queries(history: Path, words: list[str]) -> Iterator[str]:
     from cqrs_cli.storage.private import PRIVATE_FILE, opener
 
     history.parent.mkdir(exist_ok=True)
-    open(history, "ab", opener=opener).close()  # a query may contain values as secret as its result
+    open(history, "ab", opener=opener).close()  # private: a query may contain secret values, too
     history.chmod(PRIVATE_FILE)
     if history.stat().st_size:
         readline.read_history_file(history)

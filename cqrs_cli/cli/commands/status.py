@@ -34,7 +34,7 @@ def status(
     """Show lag, owner, speed and state of each partition.
 
     Without names it shows process managers, too. The state comes from the shard on this machine. Below the table it
-    reports open transactions that hide commands, suspect commands, stopped process managers and the progress of a
+    reports suspect commands, open transactions that hide commands, stopped process managers and the progress of a
     repartitioning, each with the remedy.
 
     The command exits with 3 if no aggregate has topics. cqrs top shows the same live. docs/operations.md explains the

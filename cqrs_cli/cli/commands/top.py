@@ -45,7 +45,7 @@ def top(
 
     topics = {name: cli.topics(name) for name in aggregates or project_aggregates}
     if not topics:
-        cli.usable_aggregates(None)  # without aggregates, its error names the first step
+        cli.usable_aggregates(None)  # raises an error that names the first step
     connection = cli.connection(start=False)
     processes = [] if aggregates else selected_processes(cli, connection, None)
     reader = StatusReader(

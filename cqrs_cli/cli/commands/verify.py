@@ -136,7 +136,10 @@ def _load_processes(cli: Cli, names: "Sequence[str]") -> "dict[str, LoadedProces
 
 
 def _verify_processes(cli: Cli, processes: "Mapping[str, LoadedProcess]") -> list[CqrsError]:
-    """Verify the commands of process managers, and print the findings; return an error for each with a violation."""
+    """Verify the commands of process managers, and print the findings.
+
+    Return an error for each process manager with a violation.
+    """
     from cqrs_cli.cli.render.process import process_verify_result
     from cqrs_cli.following.processes.verify import verify_process
 

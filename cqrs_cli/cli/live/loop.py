@@ -13,10 +13,10 @@ from cqrs_cli.status.rates import StatusSnapshot, with_rates
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-#: The longest delay of a key in seconds.
+#: Seconds to wait for a key before the screen is drawn again.
 _KEY_TIMEOUT = 0.1
 
-#: Timeout in seconds for a poll in progress at the end: without a broker a poll takes longer.
+#: Seconds to wait for a poll in progress when the display ends; without a broker a poll takes longer.
 _STOP_TIMEOUT = 1.0
 
 #: The number of reasons to display.
@@ -31,8 +31,8 @@ def snapshots(
 ) -> Iterator[StatusSnapshot]:
     """Poll every `interval` seconds; yield each snapshot with the rates since the previous snapshot, the first without.
 
-    If the broker is unavailable, `report_error` gets the reason, once until a poll succeeds. `sleep` returns True to
-    end the loop.
+    If the broker is unavailable, `report_error` gets the reason, unless the previous poll failed for the same reason.
+    `sleep` returns True to end the loop.
     """
     previous_snapshot: StatusSnapshot | None = None
     reported = ""

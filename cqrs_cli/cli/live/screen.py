@@ -22,7 +22,7 @@ _KEYS = "q quit  p pause  a aggregates  sort: " + "  ".join(
     f"{key} {name}" for key, name in SORT_KEYS.items()
 )
 
-#: The largest number of reasons and remarks.
+#: The largest number of messages: the error and the remarks.
 MAX_MESSAGES = 6
 
 

@@ -67,7 +67,7 @@ class Reloader:
             os.close(writer)
 
     def _is_starting(self) -> bool:
-        """Return True if the run has not loaded its code yet: it exits if the files differ from the checked files."""
+        """Return True until the run has loaded its code; if the files then differ from the checked files, it exits."""
         if self._start_reports is not None and self._start_reports.read(1):
             self._close_start_reports()
         return self._start_reports is not None

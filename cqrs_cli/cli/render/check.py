@@ -66,7 +66,10 @@ def check_result(
     }
     if logs:
         document["logs"] = {
-            name: {"events": log.events, "unreadable": [event._asdict() for event in log.unreadable]}
+            name: {
+                "events": log.events,
+                "unreadable": [unreadable_type._asdict() for unreadable_type in log.unreadable],
+            }
             for name, log in logs.items()
         }
     return Result(document, lambda: table(_lines(comparisons, logs, written), _COLUMNS, headers=False))
@@ -88,10 +91,11 @@ def _lines(
     for name, log in logs.items():
         if not log.unreadable:
             yield _Line("green", name, f"the code reads every event, {log.events:,}")
-        for event in log.unreadable:
-            count_text = f" ({counted(event.times, 'event')} like it)" if event.times > 1 else ""
-            position = format_position(event.partition, event.offset)
-            yield _Line("red", name, f"{position}: {event.reason}{count_text}")
+        for unreadable_type in log.unreadable:
+            count = unreadable_type.times
+            count_text = f" ({counted(count, 'event')} like it)" if count > 1 else ""
+            position = format_position(unreadable_type.partition, unreadable_type.offset)
+            yield _Line("red", name, f"{position}: {unreadable_type.reason}{count_text}")
     if written:
         yield _Line("", "", "written: commit schemas/")
     elif highest_level(comparisons, {}) == "amber":

@@ -72,7 +72,7 @@ def _rows_of_message(cls: type) -> Iterator[_Row]:
 
 
 def _rows(fields: "Iterable[FieldShape]", indent: str, prefix: str = "") -> Iterator[_Row]:
-    """Yield a row for each field; the fields of a nested object follow it, as `send` takes them: `lines[0][sku]`."""
+    """Yield a row for each field, and then its nested fields, each in the form that `send` takes: `lines[0][sku]`."""
     for field in fields:
         path = f"{prefix}[{field.name}]" if prefix else field.name
         default = "" if field.default is None else f" = {field.default}"
@@ -82,7 +82,7 @@ def _rows(fields: "Iterable[FieldShape]", indent: str, prefix: str = "") -> Iter
 
 
 def _nested_prefix(field: "FieldShape") -> str:
-    """Return the text between a field and its nested fields: `[0]` for a list, as each `[]` would begin a new item."""
+    """Return the text between a field and its nested fields: `[0]` for a list; each `[]` would begin a new item."""
     return field.path.replace("[]", "[0]")
 
 

@@ -48,7 +48,7 @@ class JobDisplay(Generic[_Progress]):
         self.rate = 0.0
         self._stack, self._metrics = ExitStack(), metrics
         self._endpoint: Endpoint[_Progress] | None = None
-        self._live: Callable[[str], None] | None = None
+        self._set_live_text: Callable[[str], None] | None = None
         self._last_facts: Any = None  # the facts of the last plain line
         self._last_line_at = float("-inf")
 
@@ -59,7 +59,7 @@ class JobDisplay(Generic[_Progress]):
             from rich.text import Text
 
             status = self._stack.enter_context(self.cli.stderr.status("starting"))
-            self._live = lambda text: status.update(Text(text))
+            self._set_live_text = lambda text: status.update(Text(text))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -72,7 +72,7 @@ class JobDisplay(Generic[_Progress]):
         self.cli.print_note(text, "warning")
 
     def restart(self, reason: str) -> None:
-        """Print why the job starts again. Until its next progress it is not ready."""
+        """Print why the job starts again. Until its next progress, `/readyz` reports that the job is not ready."""
         if self._endpoint is not None:
             self._endpoint.forget()
         self.last = None
@@ -91,8 +91,8 @@ class JobDisplay(Generic[_Progress]):
             )
         self.print_once(progress)
         facts = self.facts(progress)
-        if self._live is not None:
-            self._live(self.progress_line(progress))
+        if self._set_live_text is not None:
+            self._set_live_text(self.progress_line(progress))
         elif (
             self.has_content(progress)
             and facts != self._last_facts
@@ -113,7 +113,7 @@ class JobDisplay(Generic[_Progress]):
         return True
 
     def facts(self, progress: _Progress) -> Any:
-        """Return the facts in a line that matter to a reader: a plain line is written only after they change."""
+        """Return the part of the progress that matters to a reader: a plain line is written only if it has changed."""
         return self.processed_count(progress)
 
     def processed_count(self, progress: _Progress) -> int:
@@ -135,7 +135,7 @@ class RecordsDisplay(JobDisplay[_RecordsProgress]):
         return f"{self.rate:,.0f} records/s · lag {progress.lag:,}"
 
     def has_content(self, progress: _RecordsProgress) -> bool:
-        """Always True, but the first progress, which has no rate yet, counts as shown."""
+        """Return True. The first progress has no rate yet: it is recorded as shown, so that no line is printed."""
         if self._last_facts is None:
             self._last_facts, self._last_line_at = self.facts(progress), progress.polled_at
         return True

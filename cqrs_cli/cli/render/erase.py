@@ -29,8 +29,8 @@ def personal_records_result(aggregate: str, id: str, records: PersonalRecords) -
 
 
 def plain_text_warning(count: int) -> str:
-    """Return the text about events from before the annotation of the fields, which are not encrypted."""
+    """Return the warning about events that are not encrypted: their fields were annotated as personal only later."""
     return (
-        f"{counted(count, 'event')} from before the fields were personal: their plain text stays; only a copy of the"
-        " topic without these events removes it"
+        f"{counted(count, 'event')} from before the fields were personal: their plain text stays, unless you"
+        " replace the topic by a copy without these events"
     )

@@ -37,9 +37,9 @@ def keyring_file_result(file: Path, action: str, kek_id: str) -> Result:
     return Result({"result": action, "place": f"file:{file}", "master": kek_id}, [text, *_NEXT_STEPS[action]])
 
 
-def keyring_instructions(address: "KeyRingAddress", action: str, month: str) -> Result:
-    """Return the steps to create or rotate a keyring that is not in a file. `month`: the id of the new KEK."""
-    json_form = f'{{"{month}": "KEY IN BASE64"{"" if action == "made" else ", …"}}}'
+def keyring_instructions(address: "KeyRingAddress", action: str, kek_id: str) -> Result:
+    """Return the steps to create or rotate a keyring that is not in a file. `kek_id`: the id of the new KEK."""
+    json_form = f'{{"{kek_id}": "KEY IN BASE64"{"" if action == "made" else ", …"}}}'
     lines = [
         f"{address.shown} is not a file: {_INSTRUCTIONS[action]}, as JSON:",
         f"  {json_form}",

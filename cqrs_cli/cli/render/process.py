@@ -1,4 +1,4 @@
-"""The progress and the result of processes, and the findings of `cqrs verify --process`."""
+"""The progress and the result of process managers, and the findings of `cqrs verify --process`."""
 
 from typing import TYPE_CHECKING
 

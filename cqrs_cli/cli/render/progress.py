@@ -32,7 +32,7 @@ class RunDisplay(JobDisplay["Snapshot"]):
         self.interval = STREAM_INTERVAL if cli.streaming else PLAIN_INTERVAL
         self.started_at, self._decides = time.monotonic(), decides
         self._is_listening = False
-        self._largest_rebuild: Rebuild | None = None  # the current rebuild at its largest number of events
+        self._largest_rebuild: Rebuild | None = None  # the current rebuild, with the most events so far
 
     def processed_count(self, snapshot: "Snapshot") -> int:
         if self._decides or snapshot.processes is None:
@@ -69,7 +69,7 @@ class RunDisplay(JobDisplay["Snapshot"]):
         return snapshot.total("commands") > 0 or snapshot.rebuild_progress() is not None
 
     def facts(self, snapshot: "Snapshot") -> tuple[object, ...]:
-        """Return all facts except the speed."""
+        """Return what a line shows, except the speed: a change of the speed alone causes no new line."""
         # A plain line does not contain the waiting partitions
         waiting_partitions = snapshot.waiting_partitions() if self.cli.streaming else None
         process_progress = (
@@ -139,7 +139,7 @@ def _sums(snapshot: "Snapshot", aggregate: str | None) -> dict[str, int]:
 def run_result(snapshot: "Snapshot") -> Result:
     """Return the decisions of a run, and the reactions of its processes.
 
-    Its seconds are from the first commit to the last: a run may wait longer than it decides.
+    The seconds in the result are counted from the first commit to the last, because a run may also wait.
     """
     summary, texts = snapshot.summary(), []
     if snapshot.counts or snapshot.lags or snapshot.processes is None:

@@ -20,7 +20,7 @@ def rebuilding_text(progress: "RebuildProgress", bar: bool = True) -> str:
 
 
 def rebuild_result(rebuilt_by_partition: "Mapping[Partition, RebuiltShard]", seconds: float) -> Result:
-    """Return each shard, and for people the sums of each aggregate."""
+    """Return the rebuilt shards: each shard in the JSON, the sums of each aggregate in the text."""
     lines = []
     for name in sorted({partition.aggregate for partition in rebuilt_by_partition}):
         shards = [

@@ -22,7 +22,8 @@ from cqrs_cli.kafka.position_notation import format_position
 #: The largest number of ids in a line of text; JSON has all ids.
 IDS_IN_TEXT = 3
 
-#: The advice if there is no owner. It has no names, because a run of some aggregates ends a run of all aggregates.
+#: The advice if there is no owner. It names no aggregates, because a new run of only some aggregates would end a run of
+#: all aggregates.
 _START_HINT = "unless a run is starting, start one"
 
 

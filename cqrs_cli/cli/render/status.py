@@ -118,5 +118,7 @@ def status_text(
 
 def _missing_digest_text(name: str, store: str) -> str:
     if store == "memory":
-        return f"the states are in the memory of their owners; from the events: cqrs replay {name}"
+        return (
+            f"the states are in the memory of their owners; compute them from the events: cqrs replay {name}"
+        )
     return "not all shards are on this machine"

@@ -22,7 +22,7 @@ _COUNTS = {
     "aggregates": "aggregate",
 }
 
-#: Topic whose records retention deletes → noun of its records in the singular.
+#: Each topic with a retention time → the noun for its records, in the singular.
 _DELETED_BY_RETENTION: "Mapping[Kind, str]" = {
     "commands": "command",
     "outcomes": "outcome",

@@ -59,7 +59,7 @@ def has_due(log: PartitionLog, moment: int) -> bool:
 
 
 def _changes(log: PartitionLog) -> Iterator[tuple[bytes | None, Deferral | None]]:
-    """Yield the records of the partition: the key, and the deferred command, or None after it was decided."""
+    """Yield each record of the partition as its key and the deferred command; None instead if it has been decided."""
     for records in log.read("deferred", *log.bounds("deferred")):
         for record in records:
             if record.value is None:

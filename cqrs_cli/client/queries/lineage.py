@@ -32,7 +32,7 @@ class CommandNode:
 
     @property
     def time(self) -> tuple[int, CommandPosition]:
-        """The command's time for sorting, with its position: the earliest timestamp of its messages."""
+        """The sort key of the command: the earliest timestamp of its messages, then its position."""
         return min(message.record.timestamp for message in self.messages), self.position
 
 
@@ -101,7 +101,7 @@ def _choose_cause(
     Prefer the latest candidate that is not later than the command, as far as the brokers' clocks agree. Never return a
     descendant of the command.
     """
-    candidates = _from_same_topic(candidates, "" if node.command is None else node.command.id)
+    candidates = _from_topic_in_id(candidates, "" if node.command is None else node.command.id)
     earlier_causes = [cause for cause in candidates if cause.node.time <= node.time]
     for cause in [*reversed(earlier_causes), *candidates]:
         ancestor: CommandNode | None = cause.node
@@ -112,9 +112,9 @@ def _choose_cause(
     return None
 
 
-def _from_same_topic(candidates: list[_Cause], id: str) -> list[_Cause]:
-    """Return the candidates from the events topic in a process manager's command id, `<process>/<events topic>/…`; for
-    other ids, all candidates.
+def _from_topic_in_id(candidates: list[_Cause], id: str) -> list[_Cause]:
+    """Return the candidates from the events topic that `id` names: the id of a process manager's command is
+    `<process>/<events topic>/…`. Return all candidates if no candidate is from such a topic.
     """
     _, _, topic_and_position = id.partition("/")
     topic, separator, _ = topic_and_position.partition("/")

@@ -56,8 +56,8 @@ class LinkedMessage(NamedTuple):
 def message_reader(ids: Collection[str]) -> Callable[[str, str, int, Record], LinkedMessage | None]:
     """Return a function (kind, aggregate, partition, record) that reads a record; None if it contains none of the ids.
 
-    Most records are excluded by a search in their bytes, without parsing. Without a backslash, JSON has only one
-    spelling of a text.
+    Most records are excluded by a search in their bytes, without parsing: in JSON without a backslash, an id has only
+    one spelling.
     """
     patterns = [msgspec.json.encode(text)[1:-1] for text in ids]
 

@@ -1,4 +1,4 @@
-"""Counts the records of one aggregate with personal fields, before and after an erasure."""
+"""Counts the records of one aggregate whose type has personal fields, before and after an erasure."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -38,7 +38,7 @@ class PersonalRecords:
 def personal_records(
     connection: Connection, topics: Topics, aggregate: Aggregate, aggregate_id: str, partitioner: Partitioner
 ) -> PersonalRecords:
-    """Count the records of an aggregate in all partitions of its segments.
+    """Count the records of an aggregate in all partitions that may hold its events.
 
     Raises `ContradictionError` for an event that cannot be read.
     """
@@ -72,7 +72,7 @@ def current_key_id(
 
 
 def _count_event(counts: PersonalRecords, aggregate: Aggregate, event: EventEnvelope) -> None:
-    """Count an event. An event from before the annotation of its fields is not encrypted."""
+    """Count an event. An event that was written before its fields were annotated as personal is not encrypted."""
     counts.events += 1
     if event.type == ERASED:
         counts.erased_keys[event.causationid] = read_erased(event.data).key

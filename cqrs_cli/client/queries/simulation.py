@@ -82,17 +82,18 @@ class Simulation:
             self._next_offsets[partition] = log.bounds("commands")[1]
             states: dict[str, VersionedState] = {}
             decisions: dict[tuple[str, str], DedupEntry] = {}
-            for segment in key_space.partitions_of(partition):
-                segment_log = replace(log, partition=segment)
-                states = current_states(segment_log, aggregate, keys, states)
+            for source in key_space.partitions_of(partition):
+                source_log = replace(log, partition=source)
+                states = current_states(source_log, aggregate, keys, states)
                 decisions |= (
-                    recent_decisions(segment_log, keys, _now() - settings.window) if ids_may_repeat else {}
+                    recent_decisions(source_log, keys, _now() - settings.window) if ids_may_repeat else {}
                 )
             deferred_log = replace(log, partition=key_space.deferred_partition(partition))
             deferred = _deferred_of_keys(deferred_log, keys) if ids_may_repeat else []
             self._batches[partition] = Batch(aggregate, self._context(partition, states, decisions, deferred))
         self._codec.check_no_lost_keys()
-        #: Commands in these partitions that no owner has decided yet. An upper bound, because offsets have gaps.
+        #: The number of commands in these partitions that no owner has decided yet: an upper bound, because offsets
+        #: have gaps.
         self.undecided = _count_undecided(connection, topics, self._next_offsets)
 
     def decide(self, command: ReadyCommand) -> SimulatedOutcome:
@@ -157,7 +158,7 @@ def current_states(
     earlier_states: Mapping[str, VersionedState] | None,
 ) -> dict[str, VersionedState]:
     """Fold the partition's committed events of these keys, and return the states by aggregate id. `earlier_states`
-    holds the states from the earlier segments.
+    holds the states from the partitions that held the keys before.
 
     Raises `ContradictionError` with the position of an invalid event.
     """

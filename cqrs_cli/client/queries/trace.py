@@ -17,7 +17,7 @@ from cqrs_cli.kafka.topics.topics import KINDS, Kind, Topics
 MAX_READERS = 8
 
 #: The maximal number of passes over the topics. The first pass finds the correlation of a command, the second pass
-#: finds all messages with this correlation.
+#: finds all messages with this correlation. A third pass is needed only if these have further correlations.
 MAX_PASSES = 3
 
 #: The maximal number of an aggregate's correlations to follow. With more, only the aggregate's own messages are shown.
@@ -47,7 +47,8 @@ def trace_messages(
     progress: Callable[[str], None],
     codecs: Mapping[str, RecordCodec] | None = None,
 ) -> TraceResult:
-    """Return all messages since `since` (ms) about the command or correlation `searched_id`, and its correlations.
+    """Return all messages since `since` (ms) about the command or correlation `searched_id`, and all messages with
+    the correlations of these messages.
 
     If no command and no correlation has this id, return the messages of the aggregates with this id, and of their
     correlations. `codecs`: by aggregate name; by default, events stay encrypted. Aggregates without topics are skipped;

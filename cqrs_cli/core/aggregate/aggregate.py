@@ -101,8 +101,8 @@ class Aggregate:
         return aggregate
 
     def _install_upcasters(self, current_decoders: dict[str, Callable[[bytes], Event]]) -> None:
-        """Replace the decoders of events with an upcaster. The upcaster's result is encoded and decoded by
-        `current_decoders`, the decoders of current events, so it equals an event that was written in its current form.
+        """Replace the decoders of events with an upcaster. The result of an upcaster is encoded, then decoded
+        with `current_decoders`, the decoders of current events. So it equals an event written in its current form.
         """
 
         def read_back(event: Event) -> Event:
@@ -205,7 +205,7 @@ class Aggregate:
     def step_decided(self) -> Callable[[State, str, Raw | bytes], State]:
         """`step` for events of `decide`, which are not encrypted yet: it decrypts nothing.
 
-        A member with the shape of an encrypted value is an object, so it matches only classes in `may_look_encrypted`.
+        A member with the shape of an encrypted value is an object, which only classes in `may_look_encrypted` accept.
         """
         if not self.has_personal_fields:
             return self.step

@@ -19,7 +19,7 @@ def code_digest(module: str) -> str:
         if name in trees or (source := _source(name)) is None:
             continue
         trees[name] = ast.parse(source)
-        pending.extend(_siblings(trees[name], name))
+        pending.extend(_package_imports(trees[name], name))
     if module not in trees:
         return ""
     package = module.rpartition(".")[0]  # the name of the package does not count either
@@ -49,7 +49,7 @@ def reachable_code_digest(module: str, names: Iterable[str], messages: Collectio
             reached[name] = _without_fields(statements[name]) if name in messages else statements[name]
             pending.extend(node.id for node in ast.walk(reached[name]) if isinstance(node, ast.Name))
     reached_module = ast.Module(list(reached.values()), [])
-    imported = sorted(code_digest(sibling) for sibling in set(_siblings(reached_module, module)))
+    imported = sorted(code_digest(sibling) for sibling in set(_package_imports(reached_module, module)))
     texts = sorted(ast.unparse(_without_docstrings(ast.Module([node], []))) for node in reached.values())
     return hashlib.sha256("\0".join([*texts, *imported]).encode()).hexdigest()[:16]
 
@@ -87,7 +87,7 @@ def _source(name: str) -> str | None:
     return source if isinstance(source, str) else None
 
 
-def _siblings(tree: ast.Module, module: str) -> Iterator[str]:
+def _package_imports(tree: ast.Module, module: str) -> Iterator[str]:
     """Yield the modules of the same package that `module` imports."""
     package = module.rpartition(".")[0]
     if not package:

@@ -45,7 +45,7 @@ _COMMAND_REMEDIES = {
 
 
 def contract_of(aggregate: Aggregate) -> dict[str, Any]:
-    """Return the contract of an aggregate, which is committed: JSON Schema without prose, revision and fold digest."""
+    """Return the contract to commit for an aggregate: its JSON Schema, without prose, its revision, its fold digest."""
     schema = without_prose(aggregate_schema(aggregate))
     schema |= {
         "aggregate": aggregate.name,
@@ -84,10 +84,10 @@ def _command_changes(before: Contract, current: Contract) -> Iterator[Change]:
 def _event_changes(before: Contract, current: Contract) -> Iterator[Change]:
     readable = current["events"].keys() | set(current["retired"])
     for name in (before["events"].keys() | set(before["retired"])) - readable:
-        reader = "event" if name in before["events"] else "upcaster of event"
+        noun = "event" if name in before["events"] else "upcaster of event"
         yield Change(
             "red",
-            f"{reader} {_class_name(name)} is gone",
+            f"{noun} {_class_name(name)} is gone",
             f"keep it, or convert old events: Decider(…, upcasters={{{_class_name(name)!r}: …}})",
         )
     for name in sorted(set(current["retired"]) - set(before["retired"])):

@@ -65,7 +65,8 @@ class Decider(Generic[_C, _S, _E]):
     changes: shards of another revision are rebuilt from the events.
 
     `upcasters` convert events of older code: `{"Deposited": from_v1}` maps the name of an event to a function from the
-    data, a dict, to a current event. The function gets old and new data of this name.
+    data, a dict, to a current event. The function gets the data of all events with
+    this name, old and new.
     """
 
     decide: Callable[[_C, _S], Iterable[_E]] | Callable[[_C, _S, Context], Iterable[_E]]

@@ -25,7 +25,7 @@ read_erased: Callable[[Raw | bytes], Erased] = msgspec.json.Decoder(Erased).deco
 def with_erasure(
     evolve: Callable[[Any, Any], State], evolves_erased: bool, redact: Callable[[State], State]
 ) -> Callable[[State, Event], State]:
-    """Return `evolve`, extended by the folding of `Erased`: it redacts the state.
+    """Return a function like `evolve` that also folds `Erased`, by redacting the state.
 
     If `evolve` accepts the event (`evolves_erased`), it is called with the redacted state, and its result is redacted,
     too, because there is no key for new personal values.

@@ -59,8 +59,8 @@ class InvalidAggregate(TypeError):
 def class_name(cls: type) -> str:
     """Return the name of a class for messages without personal values.
 
-    Code may create a class with a value as its name. If the class is not in its module under its name, return the name
-    of its first base class that is.
+    Code may create a class whose name contains a value. So a name is only returned if the class can be found under it
+    in its module; otherwise the name of the first base class for which this is true.
     """
     for base_class in cls.__mro__:  # ends with `object`, which is known
         if getattr(sys.modules.get(base_class.__module__), base_class.__name__, None) is base_class:

@@ -17,7 +17,7 @@ _LENGTHS = {"min_length": "at least {} long", "max_length": "at most {} long"}
 
 
 class FieldShape(NamedTuple):
-    """A field of a message. `fields` are the fields of the object in it, directly or as an item of a list or dict."""
+    """A field of a message. `fields` are the fields of the object that it holds, or that its list or dict holds."""
 
     name: str  # on the wire
     type: str  # as Python source: `int`, `'a' | 'b'`

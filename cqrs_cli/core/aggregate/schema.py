@@ -18,7 +18,7 @@ _INEXACT = (
     msgspec_types.DateTimeType,
     msgspec_types.AnyType,
 )  # an untyped value (`AnyType`) may be inexact, too
-_NO_OBJECT = (
+_NEVER_OBJECTS = (
     msgspec_types.NoneType,
     msgspec_types.BoolType,
     msgspec_types.IntType,
@@ -68,8 +68,9 @@ def require_json(cls: type[msgspec.Struct]) -> None:
 def require_explicit_defaults(cls: type[msgspec.Struct]) -> None:
     """Raise `InvalidAggregate` for an event or a state whose JSON may lack values that equal their defaults.
 
-    If the default changes later, stored JSON would be read with the new default. msgspec omits all
-    defaults if a class has `omit_defaults`, and the defaults that were not passed if its objects have a `__dict__`.
+    If the default changed later, such stored JSON would be read with the new default. If a class has `omit_defaults`,
+    msgspec omits every value that equals its default. If the objects of a dataclass have a `__dict__`, msgspec omits
+    the values that were not passed to the constructor.
     """
     for part in (node.wire for node in tree_of(cls).all_nodes()):
         if isinstance(part, msgspec_types.StructType) and part.cls.__struct_config__.omit_defaults:
@@ -114,7 +115,7 @@ def _is_no_object(wire: Any) -> bool:
         wire = wire.type
     if isinstance(wire, msgspec_types.UnionType):
         return all(map(_is_no_object, wire.types))
-    return isinstance(wire, _NO_OBJECT)
+    return isinstance(wire, _NEVER_OBJECTS)
 
 
 #: The names of the items of a named tuple or of an array-like object, which msgspec's schema lacks.
@@ -124,11 +125,11 @@ ITEM_NAMES = "x-items"
 def schema_components(
     classes: Sequence[type], template: str = "#/$defs/{name}"
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return msgspec's schemas, equal in every process: a reference for each class, and the definitions by name.
+    """Return msgspec's schemas: a reference for each class, and the definitions by name.
 
-    Default values are encoded as in messages, so the order of sets does not depend on the hash seed. JSON arrays of
-    named items have the names of these items, because swapped names would change the meaning of a stored
-    array.
+    They are equal in every process: default values are encoded as in messages, so the order of sets does not
+    depend on the hash seed. The definition of a JSON array with named items lists their names (`ITEM_NAMES`), because
+    swapped names would change the meaning of a stored array.
     """
     parts = [part for cls in classes for part in tree_of(cls).all_nodes() if part.form in ("object", "row")]
     struct_nodes = {
@@ -149,7 +150,7 @@ def schema_components(
 
 
 def definition_name(reference: str, definitions: Mapping[str, Any]) -> str:
-    """Return the definition's name in a reference; a template may put a prefix before the name."""
+    """Return the name of the definition to which a reference points, without the prefix of a reference template."""
     name = reference.rpartition("/")[2]
     return name if name in definitions else name.rpartition(".")[2]
 

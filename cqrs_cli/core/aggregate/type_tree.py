@@ -1,10 +1,10 @@
 """A type as a tree: each node has the author's annotation, and the type that msgspec derives from it.
 
 Many modules inspect messages: for columns, for fields on the command line, for random values, and for types that JSON
-cannot express. They all walk this tree, so only this module takes types apart. The annotation has the author's order of
-names; msgspec's type has limits and tags.
+cannot express. They all walk this tree, so only this module takes types apart. The annotation has
+the literal values in the author's order, while msgspec sorts them; msgspec's type has limits and tags.
 
-Contracts do not use the tree, because only the JSON Schema of earlier messages exists (`schema_comparison`).
+Contracts are compared without the tree, because earlier messages exist only as JSON Schema (`schema_comparison`).
 """
 
 import types
@@ -55,7 +55,7 @@ class TypeNode:
 
     @property
     def is_personal(self) -> bool:
-        """True if a field of this type has a personal-data annotation."""
+        """True if this is the annotation of a personal field."""
         return bool(annotations_of(self.annotation)[0])
 
     @property

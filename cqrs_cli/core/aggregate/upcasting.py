@@ -76,7 +76,7 @@ def upcasting_decoder(
 
     `read_back` encodes and decodes the result as a current event, and raises `TypeError` for any other value.
     `describe_error` formats the upcaster's exceptions. All errors become `UpcastError`. Without `shows_values` no
-    message contains data: the personal values in old data are unknown.
+    message contains data, because it is unknown which old data are personal.
     """
 
     def decode(data: bytes) -> Event:

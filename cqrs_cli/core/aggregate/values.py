@@ -1,4 +1,4 @@
-"""Rejects values without an exact form in JSON, numbers that are not finite and times without an offset.
+"""Rejects values without an exact form in JSON: numbers that are not finite, and times without an offset.
 
 Also rejects unknown fields of commands at any depth, because a misspelt field would be ignored silently.
 """
@@ -39,7 +39,8 @@ def require_exact(value: object) -> None:
 def command_decoder(cls: type[Command]) -> Callable[[bytes], Command]:
     """Return a decoder of a command that rejects unknown fields at every depth, and inexact values.
 
-    Events may contain the same nested classes and ignore unknown fields, so these classes cannot forbid them.
+    Nested classes cannot forbid unknown fields themselves, because events may contain the same classes, and events
+    ignore unknown fields.
     """
     decode = msgspec.json.Decoder(cls).decode
     type_tree = tree_of(cls)
@@ -104,9 +105,9 @@ def _union_member(node: TypeNode, value: Any) -> TypeNode:
         ]
         return (tagged or objects or members)[0]
     if isinstance(value, list):
-        rows = [member for member in members if member.is_list]
-        tagged = [member for member in rows if _tag(member) is not None and value[:1] == [_tag(member)]]
-        return (tagged or rows or members)[0]
+        lists = [member for member in members if member.is_list]
+        tagged = [member for member in lists if _tag(member) is not None and value[:1] == [_tag(member)]]
+        return (tagged or lists or members)[0]
     return members[0]
 
 

@@ -124,7 +124,7 @@ class Deferrals:
         version: int,
         later: Later,
     ) -> CheckFailed:
-        """Defer a command for which `decide` raised `Later`; GAVE_UP or TOO_LARGE if a limit is exceeded."""
+        """Defer a command for which `decide` raised `Later`; return GAVE_UP or TOO_LARGE if a limit is exceeded."""
         assert envelope is not None
         attempt = 1 + (entry.attempt if entry else 0)
         if attempt > self._limits.attempts:
@@ -212,8 +212,8 @@ class Deferrals:
         return DeferredTarget(entry.id, entry.offset, entry.inherited_from)
 
     def due_entries(self, now: int, max_entries: int, max_bytes: float) -> list[Deferral]:
-        """Return parked commands that are due at `now` (ms): at most `max_entries`, up to the command with which they
-        exceed `max_bytes`.
+        """Return parked commands that are due at `now` (ms): at most `max_entries`. The last is the command
+        with which they exceed `max_bytes`.
 
         Call it before the batch changes an entry.
         """

@@ -96,7 +96,7 @@ class Deferral(Struct, frozen=True, gc=False):
 
     @property
     def inherited_from(self) -> int | UnsetType:
-        """The partition of the deferred record for outcomes; unset if it is the entry's own partition."""
+        """The partition of the deferred record, for outcomes; unset unless the entry is inherited from a parent."""
         return UNSET if self.partition is None else self.partition
 
     def passed_on_by(self, parent: int) -> "Deferral":

@@ -1,4 +1,4 @@
-"""A mutable `DeferredView` in memory, for the store in memory and for a batch without stored entries."""
+"""A mutable `DeferredView` in memory: for the store in memory, for simulations, and as the empty view of a batch."""
 
 from collections.abc import Iterable, Mapping
 from heapq import heapify, heappop, heappush

@@ -12,7 +12,7 @@ MAX_TRACESTATE = 512
 
 
 class PropagatedAttributes(Struct, frozen=True, kw_only=True, gc=False):
-    """The propagated attributes, in the order of the wire.
+    """The propagated attributes, in the order in which records contain them.
 
     A new attribute needs only one more line here. The line adds the attribute to commands, events and outcomes on the
     wire, to `Recorded`, to the columns of Spark, SQL and exports, and to histories, the gateway and AsyncAPI.
@@ -40,12 +40,13 @@ class PropagatedAttributes(Struct, frozen=True, kw_only=True, gc=False):
         )
 
 
-#: The names of these attributes.
+#: The names of the propagated attributes.
 PROPAGATED: tuple[str, ...] = PropagatedAttributes.__struct_fields__
 
 _texts: Callable[[PropagatedAttributes], tuple[str | None, ...]] = attrgetter(*PROPAGATED)
 
-#: The attributes that the events and the outcome of a command have in common, in the order of the wire.
+#: The attributes that the events and the outcome of a command have in common, in the order in which records contain
+#: them.
 Shared = defstruct(
     "Shared",
     [

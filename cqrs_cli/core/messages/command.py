@@ -69,8 +69,8 @@ class CommandEnvelope(PropagatedAttributes, frozen=True, kw_only=True, gc=False)
 
     def shared_members(self, time: str) -> bytes:
         """Return the members that events and outcome of the command have in common, as JSON without the braces."""
-        cause = self.id
-        members = Shared(self.subject, time, cause, self.correlationid or cause, *self.propagated_texts())
+        correlation = self.correlationid or self.id
+        members = Shared(self.subject, time, self.id, correlation, *self.propagated_texts())
         return encode_json(members)[1:-1]
 
 
@@ -113,7 +113,7 @@ def read_command(record: Record) -> OrdinaryCommand | CommandEnvelope:
                 value.decode()  # msgspec does not check the UTF-8 of members that it skips
             envelope = _decode_ordinary(value)
             if "@" in envelope.id:
-                _check_names(envelope)
+                _check_required_attributes(envelope)
             return envelope
         except (ValueError, RecursionError):  # not ordinary, or invalid: the general decoder finds the reason
             pass
@@ -148,7 +148,7 @@ def _is_binary(headers: Headers) -> bool:
 
 
 def _read_structured(value: bytes) -> CommandEnvelope:
-    # A document of at most `MAX_ATTRIBUTE` bytes has no longer attribute, and cannot nest too deeply.
+    # In a document of at most `MAX_ATTRIBUTE` bytes, no attribute can be too long, and nothing can nest too deeply.
     is_long = len(value) > MAX_ATTRIBUTE
     try:
         if not value.isascii():
@@ -157,40 +157,40 @@ def _read_structured(value: bytes) -> CommandEnvelope:
             check_nesting(value, MAX_ENVELOPE_NESTING)
         envelope = _decode(value)
         if is_long:
-            _check_lengths(_attributes(value))
+            _check_lengths(_long_attributes(value))
     except ValueError as error:  # msgspec raises subclasses of `ValueError`
         _invalid(str(error))
     except RecursionError:
         _invalid("nested too deeply")
-    _check_names(envelope)
+    _check_required_attributes(envelope)
     if envelope.data_base64 is not UNSET and bytes(envelope.data_base64) != b"null":
         _invalid("data_base64 is not JSON: send the data in `data`")
     if envelope.datacontenttype is not None and not _is_json(_media_type(envelope.datacontenttype.encode())):
         _invalid(f"the data must be JSON, not {envelope.datacontenttype}")
-    return _with_reference(envelope)
+    return _with_digest_as_data(envelope)
 
 
 def _read_binary(headers: Headers, value: bytes) -> CommandEnvelope:
     try:
-        texts = _texts(headers)
+        texts = _header_attributes(headers)
         _check_lengths(texts.items())
         expected = texts.pop("expectedversion", None)
         envelope = msgspec.convert(texts, CommandEnvelope)
     except ValueError as error:
         _invalid(str(error))
-    _check_names(envelope)
+    _check_required_attributes(envelope)
     expected_raw = UNSET if expected is None else Raw(msgspec.json.encode(expected))
-    return _with_reference(replace(envelope, expectedversion=expected_raw, data=Raw(value or b"{}")))
+    return _with_digest_as_data(replace(envelope, expectedversion=expected_raw, data=Raw(value or b"{}")))
 
 
-def _check_names(envelope: CommandEnvelope) -> None:
+def _check_required_attributes(envelope: CommandEnvelope) -> None:
     if not (envelope.id and envelope.source and envelope.type and envelope.subject):
         _invalid("id, source, type and subject must not be empty")
     if (problem := reserved_id_error(envelope.id, envelope.source)) is not None:
         _invalid(problem)
 
 
-def _with_reference(envelope: CommandEnvelope) -> CommandEnvelope:
+def _with_digest_as_data(envelope: CommandEnvelope) -> CommandEnvelope:
     """Return the envelope. If it refers to a payload, its data become the payload's SHA-256 as JSON.
 
     Raises `CheckFailed` for data together with a reference, and for an incomplete reference.
@@ -213,7 +213,7 @@ def _with_reference(envelope: CommandEnvelope) -> CommandEnvelope:
     return replace(envelope, data=Raw(b'"%s"' % envelope.datasha256.encode()))
 
 
-def _texts(headers: Headers) -> dict[str, str]:
+def _header_attributes(headers: Headers) -> dict[str, str]:
     attributes: dict[str, str | None] = {}
     for name, content in headers:
         if name.startswith("ce_") and name[3:] not in ("data", "data_base64"):
@@ -224,7 +224,7 @@ def _texts(headers: Headers) -> dict[str, str]:
 def binary_attributes(record: Record) -> dict[str, str] | None:
     """Return the attributes in the headers of a valid record; None if the record is in structured mode."""
     headers = record.headers or []
-    return _texts(headers) if record.headers != HEADERS and _is_binary(headers) else None
+    return _header_attributes(headers) if record.headers != HEADERS and _is_binary(headers) else None
 
 
 def _media_type(content: bytes | None) -> str:
@@ -236,7 +236,7 @@ def _is_json(media_type: str) -> bool:
     return media_type in ("application/json", "text/json") or media_type.endswith("+json")
 
 
-def _attributes(value: bytes) -> Iterator[tuple[str, str]]:
+def _long_attributes(value: bytes) -> Iterator[tuple[str, str]]:
     """Yield the attributes and extensions that may be too long; raises `ValueError` for invalid text."""
     for name, member in read_members(value).items():
         raw = bytes(member)

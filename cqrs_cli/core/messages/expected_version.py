@@ -24,7 +24,7 @@ class VersionCondition(NamedTuple):
     def mismatch(self, version: int) -> tuple[Reason, str] | None:
         """Return the reason and message if an aggregate at `version` does not match, else None.
 
-        Version 0: it does not exist.
+        Version 0 means that the aggregate does not exist.
         """
         match self.kind:
             case "none" if version:
@@ -39,12 +39,12 @@ class VersionCondition(NamedTuple):
 
 
 ANY = VersionCondition("any")
-_WORDS = {"any": ANY, "none": VersionCondition("none"), "exists": VersionCondition("exists")}
+_KEYWORDS = {"any": ANY, "none": VersionCondition("none"), "exists": VersionCondition("exists")}
 
 
 def parse_expected(text: str) -> VersionCondition:
-    """Return the parsed expected version; raises `ValueError` for any other text, which never counts as `any`."""
-    if (word := _WORDS.get(text)) is not None:
+    """Return the parsed expected version; raises `ValueError` for invalid text, which is never treated as `any`."""
+    if (word := _KEYWORDS.get(text)) is not None:
         return word
     kind, digits = ("at_least", text[2:]) if text.startswith(">=") else ("exactly", text)
     if _NUMBER.fullmatch(digits) and int(digits) <= MAX_VERSION:

@@ -22,8 +22,9 @@ def fingerprint(wire_type: str, data: Raw | bytes, expected: str | None) -> int:
 def fingerprint_without(members_by_type: Mapping[str, frozenset[str]]) -> Fingerprint:
     """Return a fingerprint function that leaves out the members of `members_by_type`, by command type.
 
-    A checksum of a personal value would stay in the outcomes for ever, and could confirm a guess of the value. So data
-    that are not an object, such as the SHA-256 of a payload, and data of an unlisted type are left out entirely.
+    `members_by_type` lists personal members: a checksum of a personal value would stay in the outcomes for ever, and
+    could confirm a guess of the value. If a type is not listed, or the data are not an object (as the SHA-256 of a
+    payload), the members cannot be left out, so all data are left out.
     """
 
     def fingerprint_without_members(wire_type: str, data: Raw | bytes, expected: str | None) -> int:

@@ -1,6 +1,6 @@
 """The limits for the nesting of JSON.
 
-Each JSON reader fails at another depth, when its stack is full. All records stay far below that depth.
+Each JSON reader fails at a different depth, when its own stack is full. All records stay far below these depths.
 """
 
 import re
@@ -13,7 +13,7 @@ MAX_ENVELOPE_NESTING = 250
 
 # An unclosed string matches to the end of the text. Otherwise the search would restart at each quote within it, in
 # quadratic time.
-_BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
+_STRING_OR_BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
 
 
 def check_nesting(data: bytes, max_levels: int = MAX_NESTING) -> None:
@@ -21,11 +21,11 @@ def check_nesting(data: bytes, max_levels: int = MAX_NESTING) -> None:
     if data.count(b"[") + data.count(b"{") <= max_levels:
         return
     depth = 0
-    for match in _BRACKET.finditer(data):
-        bracket = match[0]
-        if bracket in b"[{":
+    for match in _STRING_OR_BRACKET.finditer(data):
+        token = match[0]
+        if token in b"[{":
             depth += 1
             if depth > max_levels:
                 raise ValueError(f"nested more than {max_levels} levels deep")
-        elif bracket in b"]}":
+        elif token in b"]}":
             depth -= 1

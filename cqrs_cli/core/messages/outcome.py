@@ -16,7 +16,7 @@ MAX_MESSAGE = 1000
 
 #: The numbers that a shard can store. Readers check them, because any client with access could write outcomes.
 _Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-_Small = Annotated[int, Meta(ge=0, lt=2**32)]
+_SmallCount = Annotated[int, Meta(ge=0, lt=2**32)]
 
 
 class Original(Struct, frozen=True, gc=False):
@@ -28,7 +28,7 @@ class Original(Struct, frozen=True, gc=False):
     offset: _Count
     status: str
     version: _Count
-    events: _Small
+    events: _SmallCount
     partition: _Count | UnsetType = UNSET
 
 
@@ -53,10 +53,10 @@ class WrittenVerdict(Struct, gc=False, kw_only=True):
     retryable: bool | UnsetType = UNSET
     expected: str | UnsetType = UNSET
     version: _Count = 0
-    events: _Small = 0
+    events: _SmallCount = 0
     partition: _Count = 0
     offset: _Count = 0
-    fingerprint: _Small | UnsetType = UNSET
+    fingerprint: _SmallCount | UnsetType = UNSET
     original: Original | UnsetType = UNSET
     decidedat: str | UnsetType = UNSET
 
@@ -64,11 +64,12 @@ class WrittenVerdict(Struct, gc=False, kw_only=True):
 class Verdict(WrittenVerdict, gc=False, kw_only=True):
     """The data of an outcome, with the fields of deferred commands.
 
-    They are a class of their own because checking these fields in every outcome would cost an owner 2 % of its time.
+    Outcomes without these fields have a class of their own, `WrittenVerdict`: checking the fields in every outcome
+    would cost an owner 2 % of its time.
     """
 
     due: str | UnsetType = UNSET
-    attempt: _Small | UnsetType = UNSET
+    attempt: _SmallCount | UnsetType = UNSET
     deferredfrom: str | UnsetType = UNSET
     movedto: _Count | UnsetType = UNSET
     target: DeferredTarget | UnsetType = UNSET

@@ -52,7 +52,7 @@ def reference_to(data: bytes) -> PayloadReference:
 
 
 def parse_reference(digest: str | None, size: int | str | None) -> PayloadReference:
-    """Return the reference in two attributes; raises `ValueError` for invalid values."""
+    """Return the reference from the attributes `datasha256` and `datasize`; raises `ValueError` for invalid values."""
     if digest is None or _SHA256.fullmatch(digest) is None:
         raise ValueError("datasha256 must be a SHA-256 in 64 lower-case hexadecimal digits")
     if isinstance(size, str) and _NUMBER.fullmatch(size):
@@ -84,7 +84,7 @@ def find_reference(document: bytes | None) -> PayloadReference | None:
 
 
 def data_of_document(document: bytes) -> bytes | None:
-    """Return the data of a structured document, None for a missing member or a reference; raises `ValueError`."""
+    """Return the data of a structured document, None if it has no data or a reference; raises `ValueError`."""
     members = read_members(document)
     data = members.get("data")
     return None if data is None or "datasha256" in members else bytes(data)

@@ -32,9 +32,11 @@ REMEMBERED = tuple(name for name, status in STATUSES.items() if status.remembere
 
 
 class Reason(Enum):
-    """A row of the reasons: status, number of the check that gives it (the lower of two), and meaning.
+    """A row of the reasons: status, number of the check that gives it, and meaning.
 
-    If it is `retryable`, a new command (with another id) may succeed.
+    If two checks give a reason, the number is the lower number, except for `NOT_YET` (checks 5 and 9). The meaning is a
+    cell of docs/messages.md, so "above" in it refers to that page. If a reason is `retryable`, a new command (with
+    another id) may succeed.
     """
 
     VERSION_CONFLICT = (
@@ -65,7 +67,7 @@ class Reason(Enum):
     KEY_MISSING = "failed", 1, "the record has no key, or an empty key"
     INVALID_ENVELOPE = "failed", 2, "the record is not a CloudEvent as described above"
     KEY_MISMATCH = "failed", 3, "the key is not the `subject`"
-    NOT_RELEASED = "failed", 5, "no owner set the `deferredfrom` of the command"
+    NOT_RELEASED = "failed", 5, "the command has a `deferredfrom`, but no owner resubmitted it"
     WRONG_PARTITION = "failed", 4, "the sender uses another partitioner"
     UNKNOWN_TYPE = "failed", 6, "the aggregate has no such command"
     PAYLOAD_UNAVAILABLE = (

@@ -23,7 +23,7 @@ def random_key() -> DataKey:
 
 class DataKeys:
     """The data keys of one aggregate type. `changed_keys` maps a subject to its new key, or to None if its key is
-    erased. `key_of`: returns the key of a subject before the batch; None if no subject has a key.
+    erased. `key_of` returns the key that a subject had before the batch; `key_of=None` if no subject has a key.
     """
 
     def __init__(

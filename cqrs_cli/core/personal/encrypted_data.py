@@ -32,7 +32,8 @@ def personal_values(cls: type[Struct], data: bytes) -> Mapping[str, bytes]:
 
 
 def encrypted_members(data: bytes) -> dict[str, bytes]:
-    """Return the members that have the shape of an encrypted value, in the spelling of cqrs, which has no escapes.
+    """Return the members that have the shape of an encrypted value. A member with JSON escapes may be missed: cqrs
+    writes encrypted values without escapes.
 
     Raises `ValueError` for data that contain `ENCRYPTED_MARKER` and are no object.
     """
@@ -73,9 +74,10 @@ def encrypt_with_key_of(
 def decrypt_data(cls: type[Struct] | None, data: bytes, find_key: FindKey, location: ValueLocation) -> bytes:
     """Return the JSON of a message with decrypted members; members whose key is erased are redacted.
 
-    A plain member is unchanged: it is older than the annotation of its field, or a redacted value. Every encrypted
-    member is decrypted, also under an old name that only an upcaster knows. `cls` is the message's class, None for an
-    event whose class was removed from the code. Raises `DecryptionError` for a member that its key cannot decrypt.
+    A plain member is unchanged: it was written before its field was annotated as personal, or it is a redacted value.
+    Every encrypted member is decrypted, even if `cls` no longer has a field of this name, because an upcaster may read
+    it. `cls` is the message's class, None for an event whose class was removed from the code. Raises `DecryptionError`
+    for a member that its key cannot decrypt.
     """
     redacted_values = (
         {} if cls is None else {field.wire: field.redacted_json for field in personal_fields(cls)}
@@ -86,26 +88,25 @@ def decrypt_data(cls: type[Struct] | None, data: bytes, find_key: FindKey, locat
 def decrypt_by_shape(
     data: bytes, redacted_values: Mapping[str, bytes], find_key: FindKey, location: ValueLocation
 ) -> bytes:
-    """Decrypt as `decrypt_data` does, without the class of the message: for an upcaster of a removed event.
+    """Decrypt as `decrypt_data` does, without the class of the message, as for an event whose class was removed.
 
-    A member is encrypted if it has the shape of an encrypted value; no plain member may have this
-    shape (`has_encrypted_shape`).
-    `redacted_values` holds redacted values as JSON, by member. Without an entry, a member whose key is erased becomes
-    null.
+    Every member with the shape of an encrypted value is decrypted; no plain member may have this shape
+    (`has_encrypted_shape`). `redacted_values` holds redacted values as JSON, by member. Without an entry, a member
+    whose key is erased becomes null.
     """
     values = {name: bytes(value) for name, value in read_members(data).items()}
     return _decrypt_members(data, values, redacted_values, find_key, location)
 
 
 def has_encrypted_shape(data: bytes) -> bool:
-    """True if a member has the shape of an encrypted value, in any spelling; senders and `decide` may not use it."""
+    """True if a member has the shape of an encrypted value, also with JSON escapes. No plain member may have it."""
     return may_look_encrypted(data) and any(
         is_encrypted(bytes(value)) for value in read_members(data).values()
     )
 
 
 def may_look_encrypted(data: bytes) -> bool:
-    """False if `has_encrypted_shape` is certainly false: a cheap test. A backslash may hide the marker in an escape."""
+    """A cheap test before `has_encrypted_shape`: False only if that is False. A JSON escape may hide the marker."""
     return ENCRYPTED_MARKER in data or b"\\" in data
 
 

@@ -80,11 +80,11 @@ class DataKey:
     """The data key of one aggregate, which encrypts and decrypts its personal values."""
 
     # An owner keeps 10,000 keys, and each command uses another key: small objects stay in the CPU cache.
-    __slots__ = ("_cipher", "_encrypted_state_fields", "_kid", "kid", "secret")
+    __slots__ = ("_cipher", "_encrypted_state_fields", "_kid_bytes", "kid", "secret")
 
     def __init__(self, kid: str, secret: bytes) -> None:
         self.kid, self.secret = kid, secret
-        self._kid = b""
+        self._kid_bytes = b""
         self._cipher: AESSIV | None = None  # 4 KB, so it is created on first use
         self._encrypted_state_fields: dict[str, tuple[bytes, LocationParts, bytes]] | None = (
             None  # by field of a state
@@ -100,7 +100,7 @@ class DataKey:
             raise ValueError(f"a key needs {KID_BYTES + SECRET_BYTES} random bytes, found {len(random)}")
         kid = random[:KID_BYTES]
         key = cls(to_base64url(kid), random[KID_BYTES:])
-        key._kid = kid
+        key._kid_bytes = kid
         return key
 
     def encrypt(self, value: bytes, location: LocationParts) -> bytes:
@@ -117,7 +117,7 @@ class DataKey:
     def _encrypt(self, value: bytes, location: LocationParts) -> bytes:
         cipher = self._cipher or self._cipher_of_secret()
         ciphertext = cipher.encrypt(value, associated_data(location))
-        return b'{"$sealed":"%b"}' % _base64url_bytes(self._kid + ciphertext)
+        return b'{"$sealed":"%b"}' % _base64url_bytes(self._kid_bytes + ciphertext)
 
     def _encrypt_state_field(self, value: bytes, location: LocationParts) -> bytes:
         if self._encrypted_state_fields is None:
@@ -137,11 +137,11 @@ class DataKey:
         try:
             return self._cipher_of_secret().decrypt(ciphertext, associated_data(location))
         except library().InvalidTag:
-            raise DamagedValueError(f"key {kid}, which it names, does not decrypt it") from None
+            raise DamagedValueError(f"it has the id of key {kid}, but this key does not decrypt it") from None
 
     def _cipher_of_secret(self) -> "AESSIV":
         if self._cipher is None:
-            self._cipher, self._kid = aes_siv(self.secret), self._kid or from_base64url(self.kid)
+            self._cipher, self._kid_bytes = aes_siv(self.secret), self._kid_bytes or from_base64url(self.kid)
         return self._cipher
 
 

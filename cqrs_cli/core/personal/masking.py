@@ -29,7 +29,7 @@ def mask_data(cls: type[Struct], data: bytes) -> bytes:
 
 
 def nullify_data(cls: type[Struct], data: bytes) -> bytes:
-    """Return the JSON of a message with null in all personal fields. Redacted values may equal values, null does not.
+    """Return the JSON of a message with null in all personal fields. Unlike null, a redacted value may be a real value.
 
     Raises `ValueError` if `data` are not a JSON object.
     """

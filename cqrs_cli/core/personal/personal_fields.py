@@ -4,7 +4,7 @@
     mail: Annotated[str, Meta(pattern="@"), personal(erased="x@invalid")]
 
 An annotation covers the whole field. After an erasure, the field holds a redacted value.
-`core.aggregate` imports this module, so this module cannot use its tree of types (`type_tree`).
+This module cannot use `core.aggregate.type_tree`, because `core.aggregate` imports this module.
 """
 
 import typing
@@ -30,7 +30,7 @@ class AnnotationError(TypeError):
         self.where = where
 
 
-@dataclass(frozen=True, eq=False)  # `typing` merges equal annotations, and False equals 0
+@dataclass(frozen=True, eq=False)  # `typing` would merge erased=False and erased=0, since they are equal
 class PersonalAnnotation:
     """The annotation of a personal field. `erased` is the redacted value; unset for the default of the type."""
 
@@ -173,9 +173,9 @@ def _encode_or_none(value: Any) -> bytes | None:
 
 def _default_redacted(annotation: Any) -> bytes | None:
     """Return the default redacted value of a type as JSON, `null` for an optional type; None if there is no default."""
-    wire = msgspec_types.type_info(annotation)
-    while isinstance(wire, msgspec_types.Metadata):
-        wire = wire.type
-    if isinstance(wire, msgspec_types.UnionType):
-        return b"null" if any(isinstance(member, msgspec_types.NoneType) for member in wire.types) else None
-    return _REDACTED_VALUES.get(type(wire))
+    info = msgspec_types.type_info(annotation)
+    while isinstance(info, msgspec_types.Metadata):
+        info = info.type
+    if isinstance(info, msgspec_types.UnionType):
+        return b"null" if any(isinstance(member, msgspec_types.NoneType) for member in info.types) else None
+    return _REDACTED_VALUES.get(type(info))

@@ -29,12 +29,12 @@ class Checkpointer:
     def __init__(self, supervisors: Sequence[DecidingSupervisor]) -> None:
         self._interval = supervisors[0].plan.checkpoint_every if supervisors else 0.0
         self._timing = supervisors[0].timing if supervisors else Timing()
-        with_checkpoints = [
+        checkpointed_supervisors = [
             supervisor
             for supervisor in supervisors
             if supervisor.plan.checkpoints and supervisor.plan.store == "lmdb"
         ]
-        self._due_at = dict.fromkeys(with_checkpoints, 0.0)  # time of the next checkpoint, monotonic
+        self._due_at = dict.fromkeys(checkpointed_supervisors, 0.0)  # time of the next checkpoint, monotonic
         self._child: subprocess.Popen[bytes] | None = None
         self._started_at = 0.0  # start of the child process, monotonic
         self._failed_supervisors: set[DecidingSupervisor] = set()  # whose last checkpoint failed
@@ -55,8 +55,8 @@ class Checkpointer:
             self._start_child(due_supervisors, self._interval)
 
     def write_last_checkpoints(self, seconds: float, may_continue: Callable[[], bool]) -> None:
-        """Write the last checkpoint of each shard whose owner has ended without an error. A running child process ends
-        first.
+        """Write the last checkpoint of each shard whose owner has ended without an error. Before that, wait for the
+        child process that is running.
 
         The call takes at most `seconds`, and ends when `may_continue`, which is called several times a second, returns
         False. A failure becomes a note in the owner's result.

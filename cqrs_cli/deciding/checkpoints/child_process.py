@@ -1,5 +1,6 @@
-"""The child process that copies, uploads and downloads checkpoints for a task, so that the task continues to decide,
-and can kill the process if the checkpoint store does not answer.
+"""The child process that copies, uploads and downloads checkpoints for a task.
+
+The task continues to decide meanwhile, and can kill the process if the checkpoint store does not answer.
 
 The process gets its request on stdin, and answers with lines of JSON on stdout.
 """
@@ -48,7 +49,7 @@ class Line(msgspec.Struct, omit_defaults=True):
     error: str = ""
     done: int = 0  # downloaded bytes
     written: int = 0  # time of the checkpoint, ms
-    aggregates: int = 0  # in the checkpoint
+    aggregates: int = 0  # number of aggregates in the checkpoint
     size: int = 0  # of the checkpoint, bytes
     sha256: str = ""  # of the checkpoint
 

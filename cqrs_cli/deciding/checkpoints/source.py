@@ -47,8 +47,8 @@ class CheckpointSource:
         return {kind: self.log.bounds(kind, "read_uncommitted")[1] for kind in _FOLDED_KINDS}
 
     def mismatch_reason(self, manifest: Manifest, ends: dict[str, int], loss: str) -> str:
-        """Return the reason why a checkpoint may not be used; empty for a usable checkpoint. `ends` and `loss` are the
-        results of these methods.
+        """Return the reason why a checkpoint may not be used; empty for a usable checkpoint. `ends` and `loss`: the
+        results of `ends()` and `loss()`.
         """
         return mismatch_reason(manifest, self.identity, loss, ends) or self.history_mismatch(
             manifest.positions

@@ -13,17 +13,17 @@ from cqrs_cli.state.shard import open_readonly
 
 
 def write_checkpoint(source: CheckpointSource, interval: float = 0.0) -> Manifest | None:
-    """Write a checkpoint, unless the newest checkpoint is younger than `interval` seconds, or no command was decided
-    since. Return the newest checkpoint.
+    """Write a checkpoint, and return it. If the newest checkpoint is younger than `interval` seconds, or the shard has
+    not changed since, write nothing, and return the newest checkpoint.
 
     Return None if the shard is not on this machine, cannot be trusted, or contains no decision. Raises `CqrsError` if
     the checkpoint cannot be written.
     """
     checkpoints = source.checkpoints()
     newest = checkpoints.newest()
-    own_newest = newest if newest is not None and newest.identity == source.identity else None
-    if own_newest is not None and time.time() - own_newest.written / 1000 < interval:
-        return own_newest
+    newest_of_identity = newest if newest is not None and newest.identity == source.identity else None
+    if newest_of_identity is not None and time.time() - newest_of_identity.written / 1000 < interval:
+        return newest_of_identity
     store = open_readonly(source.shard)
     if store is None:
         return None
@@ -34,8 +34,8 @@ def write_checkpoint(source: CheckpointSource, interval: float = 0.0) -> Manifes
             )
         if not store.positions().commands:
             return None
-        if own_newest is not None and store.positions() == own_newest.positions:
-            return own_newest
+        if newest_of_identity is not None and store.positions() == newest_of_identity.positions:
+            return newest_of_identity
         loss = source.loss()  # read before the copy and after it
         with temporary_folder(source.shard, "copy") as copy:
             store.copy(copy)

@@ -46,8 +46,8 @@ def build_shard(
     an inconsistent log, as a run would, and the store's errors for a full disk.
     """
     log, identity = plan.log(partition), plan.identity(partition, aggregate)
-    topic_id, inconsistency = identity.topics["commands"], ErrorDuration(plan.timing.error_reset_after)
-    # Deleted with the temporary folder, because the shard's owner has a key store of its own.
+    topic_id, error_duration = identity.topics["commands"], ErrorDuration(plan.timing.error_reset_after)
+    # A temporary key store: it is not part of the shard, and the shard's owner reads the keys itself.
     keys_folder = folder.with_name("keys")
     with (
         closing(LmdbStore(folder, identity.window_ms)) as store,
@@ -66,7 +66,7 @@ def build_shard(
                 cache.check_keys(claim is not None and claim.accepted is not None)
                 break
             except ContradictionError as error:
-                if is_permanent(error) or inconsistency.persists_for(plan.timing.inconsistency_timeout):
+                if is_permanent(error) or error_duration.persists_for(plan.timing.inconsistency_timeout):
                     raise
                 time.sleep(plan.timing.first_pause)  # a transaction of the active owner is partly visible
         store.sync()

@@ -26,7 +26,7 @@ GATEWAY_SOURCE = "/cqrs/gateway"
 #: Default timeout in seconds for an outcome; a request overrides it with `Prefer: wait=5` (RFC 7240).
 _OUTCOME_TIMEOUT = 10.0
 
-_IN_HTTP = ArgumentNames("the id", "Idempotency-Key", "If-Match", "Correlation-Id")
+_HTTP_ARGUMENT_NAMES = ArgumentNames("the id", "Idempotency-Key", "If-Match", "Correlation-Id")
 
 
 async def handle_command(
@@ -44,7 +44,7 @@ async def handle_command(
     attributes = read_attributes(request.headers)
     try:
         ready_command = write_command(
-            aggregate, aggregate_id, wire_type, data, GATEWAY_SOURCE, attributes, names=_IN_HTTP
+            aggregate, aggregate_id, wire_type, data, GATEWAY_SOURCE, attributes, names=_HTTP_ARGUMENT_NAMES
         )
     except UsageError as error:
         raise Problem(400, "invalid command", str(error)) from None
@@ -87,7 +87,7 @@ def read_request_command(aggregate: Aggregate, command: str, body: bytes) -> tup
         raise Problem(400, "INVALID_PAYLOAD", problem) from None
     except (
         BaseException
-    ) as error:  # raised by the command's own `__post_init__`; the server handles signals itself
+    ) as error:  # the command's `__post_init__` may raise anything; signals do not raise here
         raise Problem(500, "HANDLER_ERROR", aggregate.describe_error(error)) from aggregate.redact_error(
             error
         )

@@ -21,7 +21,7 @@ from cqrs_cli.core.messages.record import Record
 _BUFFER_BYTES = 8 * 1024 * 1024
 
 
-#: Bytes of events that a stream takes at once. The connection buffers events that its client has not received yet.
+#: Bytes of events that a stream takes at once: few, since the connection buffers what its client has not received yet.
 _PAGE_BYTES = 256 * 1024
 
 
@@ -45,14 +45,14 @@ class StreamEvent(NamedTuple):
     text: str
 
 
-def to_stream_event(partition: int, record: Record, nullify: Aggregate | None = None) -> StreamEvent:
-    """Convert a record of an events topic for the event buffer; with null in the personal fields of `nullify`."""
+def to_stream_event(partition: int, record: Record, aggregate: Aggregate | None = None) -> StreamEvent:
+    """Convert a record of an events topic for the event buffer. With `aggregate`, its personal fields become null."""
     value = record.value or b""
     head = _decode_head(value)
-    event_class = None if nullify is None else nullify.events.get(head.type)
-    if nullify is not None and event_class is not None and nullify.personal.fields_of(event_class):
+    event_class = None if aggregate is None else aggregate.events.get(head.type)
+    if aggregate is not None and event_class is not None and aggregate.personal.fields_of(event_class):
         members = read_members(value)
-        data = nullify.personal.nullify_data(event_class, bytes(members["data"]))
+        data = aggregate.personal.nullify_data(event_class, bytes(members["data"]))
         value = write_members(members | {"data": Raw(data)})
     return StreamEvent(partition, record.offset, head.subject, head.type, value.decode())
 

@@ -41,8 +41,8 @@ _PARTITIONS_INTERVAL = 5.0
 class AggregateFollower:
     """The states and newest events of one aggregate, from `start` to `close`, in all partitions including new ones.
 
-    States contain redacted values in place of personal values, and buffered events null: the folder holds no personal
-    data. `decrypting_codec` decrypts events from the topic for the streams that may see personal values.
+    Personal values are redacted in states, and null in buffered events: the folder holds no personal data.
+    `decrypting_codec` decrypts events from the topic for the streams that may see personal values.
 
     The follower's thread calls `on_arrival` after each batch. `error` is set if an error has ended the follower.
     """
@@ -64,9 +64,10 @@ class AggregateFollower:
         self._aggregate_topics, self._folder, self._report = aggregate_topics, folder, report
         self._is_outage_reported = False
         self.redacting_codec = redacting_codec(connection, aggregate)
-        # Each page of a stream reads the keys again, because each stream has its own position.
+        # The keys are read again for each page, because streams at different positions share this codec: it does not
+        # only move forward in the log.
         self.decrypting_codec = decrypting_codec(connection, self.topics, aggregate, max_key_age=0)
-        first_count = aggregate_topics.partitions  # remains valid without a partition history
+        first_count = aggregate_topics.partitions  # used if the aggregate is never repartitioned
         self.key_space = FollowedKeySpace(
             key_space_at_events(connection, self.topics, partitioner, first_count, self.log)
         )
@@ -75,7 +76,7 @@ class AggregateFollower:
             track_topics(connection, names, self._topic_error),
             ErrorDuration(2 * _MISSING_TIMEOUT),
         )
-        self._start_ends: dict[
+        self._ends_at_start: dict[
             int, int
         ] = {}  # the offset after the last event of each partition at the start
         self.replicas: dict[int, Replica] = {}
@@ -83,7 +84,7 @@ class AggregateFollower:
         self.event_buffer = EventBuffer({})
         with ExitStack() as undo:
             undo.callback(self._close_replicas)
-            self._start_ends = self._open_replicas(aggregate_topics.partitions)
+            self._ends_at_start = self._open_replicas(aggregate_topics.partitions)
             undo.pop_all()
         self.error: CqrsError | None = None
         self.on_arrival: Callable[[], None] = lambda: None
@@ -113,12 +114,12 @@ class AggregateFollower:
 
         Partitions without an entry in the partition history get no replica, because they have no keys yet.
         """
-        start_ends, key_space = {}, self.key_space.refresh()
+        ends_at_start, key_space = {}, self.key_space.refresh()
         partitions = range(self.partition_count, min(count, len(key_space.partitions)))
         for partition, bounds in readers.bounds(self.connection, self.topics.events, partitions).items():
             log, parent = self.log(partition), key_space.parent(partition)
             last_event = log.last_record("events", *bounds)
-            start_ends[partition] = 0 if last_event is None else last_event.offset + 1
+            ends_at_start[partition] = 0 if last_event is None else last_event.offset + 1
             initial_count = key_space.initial_count(partition)
             parent_replica = None if parent is None else self.replicas[parent]
             replica_arguments = (
@@ -133,10 +134,10 @@ class AggregateFollower:
             )
             self.replicas = {**self.replicas, partition: Replica(*replica_arguments)}
             self.event_buffer.add_partition(partition, self.replicas[partition].position)
-        return start_ends
+        return ends_at_start
 
     def _has_new_partitions(self) -> bool:
-        """Return True if there are more partitions to follow: added partitions, or pending ones that may be read."""
+        """Return True if there are more partitions to follow: added, or no longer waiting for their parents."""
         count = readers.partition_count(self.connection, self.topics.events)
         if count > self.partition_count or len(self._followed_partitions) < self.partition_count:
             self._open_replicas(count)
@@ -179,7 +180,7 @@ class AggregateFollower:
     def lag(self) -> int:
         """Return the number of offsets between the folded positions and the last events at the start."""
         return sum(
-            max(0, end - self.replicas[partition].position) for partition, end in self._start_ends.items()
+            max(0, end - self.replicas[partition].position) for partition, end in self._ends_at_start.items()
         )
 
     def state_of(self, aggregate_id: str) -> StoredState | None:
@@ -193,7 +194,7 @@ class AggregateFollower:
     def list_aggregates(self, prefix: str, after: str, limit: int) -> list[tuple[str, StoredState]]:
         """Return up to `limit` aggregates of all partitions after the id `after`, ordered by the UTF-8 of their ids."""
         states: dict[str, StoredState] = {}
-        # A target partition comes after its parent, and its state of an inherited aggregate is newer.
+        # A child partition comes after its parent. If both have a state of an aggregate, the child's state is newer.
         for replica in self.replicas.values():
             states |= dict(replica.list_aggregates(prefix, after, limit))
         return sorted(states.items(), key=lambda item: item[0].encode())[:limit]
@@ -275,7 +276,7 @@ class AggregateFollower:
             stream.close()
 
     def _fold_batch(self, batch: list[PartitionRecord], log_records: Mapping[int, list[Record]]) -> None:
-        """Fold a decoded batch. `log_records`: by partition, the same records as they are in the log."""
+        """Fold a decoded batch. `log_records`: by partition, the same records before they were decoded."""
         for partition, records in _by_partition(batch).items():
             self.replicas[partition].fold(records, log_records[partition])
             for record in records:

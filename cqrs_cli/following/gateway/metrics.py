@@ -35,20 +35,20 @@ class GatewayMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of the followers."""
-        is_following = GaugeMetricFamily(
+        following_gauge = GaugeMetricFamily(
             "cqrs_gateway_following",
             "1 while the events are followed, 0 after an error.",
             labels=["aggregate"],
         )
         start_lag = GaugeMetricFamily(
             "cqrs_gateway_start_lag",
-            "Offsets of the events at the start that are not folded yet.",
+            "Offsets of events from before the gateway's start that are not folded yet.",
             labels=["aggregate"],
         )
         for name, follower in self._followers.items():
-            is_following.add_metric([name], float(follower.error is None))
+            following_gauge.add_metric([name], float(follower.error is None))
             start_lag.add_metric([name], float(follower.lag()))
-        yield is_following
+        yield following_gauge
         yield start_lag
 
     def response(self) -> Response:

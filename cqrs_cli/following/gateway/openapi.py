@@ -13,7 +13,7 @@ from cqrs_cli.version import __version__
 
 _ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
 _VERSION = {"type": "integer", "minimum": 0}
-_TEMPLATE = "#/components/schemas/{name}"
+_REFERENCE_TEMPLATE = "#/components/schemas/{name}"
 
 
 def describe_api(
@@ -32,7 +32,7 @@ def describe_api(
         if erases and aggregate.has_personal_fields and not read_only
     }
     classes += [CommandOutcome, Erase] if erasable_names else [CommandOutcome]
-    references, schemas = components(classes, _TEMPLATE)
+    references, schemas = components(classes, _REFERENCE_TEMPLATE)
     schema_of: dict[type, Any] = dict(zip(classes, references, strict=True))
     for aggregate in aggregates:
         _permit_null(aggregate, schemas[definition_name(schema_of[aggregate.state]["$ref"], schemas)])
@@ -211,12 +211,12 @@ def _command_paths(aggregate: Aggregate, schema_of: dict[type, Any]) -> dict[str
 
 
 def _erase_path(aggregate: Aggregate, schema_of: dict[type, Any]) -> dict[str, Any]:
-    description = _command_operation(schema_of[Erase], schema_of[CommandOutcome])
-    description["responses"]["403"] = _problem_response("the token has no permission to erase")
+    operation = _command_operation(schema_of[Erase], schema_of[CommandOutcome])
+    operation["responses"]["403"] = _problem_response("the token has no permission to erase")
     summary = "Erase the personal fields, in the state and in all events"
     return {
         f"/{aggregate.name}/{{id}}/{ERASE}": {
-            "post": {**_operation_id(aggregate.name, "erase"), "summary": summary, **description}
+            "post": {**_operation_id(aggregate.name, "erase"), "summary": summary, **operation}
         }
     }
 

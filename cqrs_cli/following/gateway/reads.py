@@ -129,9 +129,9 @@ async def _past_response(
     version: str | None,
     at: str | None,
 ) -> Response:
-    min_version = None if version is None else _parse_number("version", version, 0)
+    requested_version = None if version is None else _parse_number("version", version, 0)
     folded = await _fold_document(gateway, request, follower, aggregate_id, version or at, events=False)
-    if folded.version == 0 or (min_version is not None and folded.version < min_version):
+    if folded.version == 0 or (requested_version is not None and folded.version < requested_version):
         raise Problem(
             404,
             "the aggregate did not exist then",
@@ -145,7 +145,7 @@ async def _fold_document(
     request: Request,
     follower: AggregateFollower,
     aggregate_id: str,
-    at: str | None,
+    version_or_time: str | None,
     *,
     events: bool,
 ) -> FoldedDocument:
@@ -154,7 +154,7 @@ async def _fold_document(
     Personal fields are decrypted if the request may see them, otherwise null.
     """
     try:
-        is_included = histories.parse_at(at)
+        is_included = histories.parse_at(version_or_time)
     except UsageError as error:
         raise Problem(400, "invalid at", error.message.removeprefix("--at: ")) from None
 

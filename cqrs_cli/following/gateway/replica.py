@@ -41,8 +41,8 @@ class Replica:
     ) -> None:
         """`folder` holds the gateway's shards of this aggregate; `bounds` is (start, end) of the events partition.
 
-        `initial_count`: the number of partitions when this partition was added. `parent`: the replica of the partition
-        that had its keys before; it holds all events of these keys up to the split.
+        `initial_count`: the number of partitions when this partition was added. `parent`: the replica of the parent
+        partition, which had this partition's keys before the split, and holds all their events up to the split.
         """
         self._log, self._aggregate, self._parent = log, aggregate, parent
         self._lock = threading.Lock()  # LMDB's map must not grow during a read
@@ -67,7 +67,7 @@ class Replica:
             raise
 
     def _open_shard(self, path: Path, identity: Identity, report: Callable[[str], None]) -> Shard:
-        """Open the shard, or a new shard if the log is not the log that was folded."""
+        """Open the shard. Replace it with a new shard if the log no longer has its last folded event."""
         shard = open_shard(path, identity, report).store
         if reason := history_mismatch(self._log, shard.positions().last_event, None):
             report(f"the state in {path} is from a lost history: {reason}")
@@ -96,7 +96,7 @@ class Replica:
         return self._cache.positions.folded_events
 
     def fold(self, records: list[Record], log_records: Sequence[Record]) -> None:
-        """Fold the next records; `log_records` contains the same records as they are in the log.
+        """Fold the next records; `log_records` contains the same records before they were decoded.
 
         Raises `ContradictionError` with the first record that does not fit, and `NotOwnerError` if another process has
         folded into this shard.
@@ -113,12 +113,12 @@ class Replica:
 
     def _copy_from_parent(self, parent: "Replica", records: list[Record]) -> None:
         """Copy the states of aggregates that occur here for the first time from the parent, which stays unchanged."""
-        names = {(record.key or b"").decode(errors="replace") for record in records}
+        ids = {(record.key or b"").decode(errors="replace") for record in records}
         with self._lock, self._store.view() as view:
-            names = {name for name in names if view.find_state(name) is None}
-        inherited = {name: state for name in names if (state := parent.state_of(name)) is not None}
+            new_ids = {id for id in ids if view.find_state(id) is None}
+        inherited = {id: state for id in new_ids if (state := parent.state_of(id)) is not None}
         if inherited:
-            states = {name: unpack(self._aggregate, name, state) for name, state in inherited.items()}
+            states = {id: unpack(self._aggregate, id, state) for id, state in inherited.items()}
             with self._lock:
                 self._cache.fold(self._cache.positions, states)
             self.inherited_count += len(states)

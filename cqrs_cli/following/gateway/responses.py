@@ -70,10 +70,10 @@ def query_parameters(request: Request, *names: str) -> QueryParams:
 def nullify_personal(document: dict[str, Any], aggregate: Aggregate) -> None:
     """Set the personal fields of the state and of the events in a document to null, and list them in `redacted`."""
     events = ((event, "data", aggregate.events.get(event["type"])) for event in document.get("history", ()))
-    for owner, member, cls in [(document, "state", aggregate.state), *events]:
+    for container, member, cls in [(document, "state", aggregate.state), *events]:
         if cls is not None and (fields := aggregate.personal.fields_of(cls)):
-            data = aggregate.personal.nullify_data(cls, msgspec.json.encode(owner[member]))
-            owner[member], owner["redacted"] = Raw(data), [field.wire for field in fields]
+            data = aggregate.personal.nullify_data(cls, msgspec.json.encode(container[member]))
+            container[member], container["redacted"] = Raw(data), [field.wire for field in fields]
 
 
 def etag(version: int, kid: str | None = None) -> str:

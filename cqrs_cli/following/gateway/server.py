@@ -30,7 +30,8 @@ from cqrs_cli.system.lock import try_lock
 #: Timeout in seconds for open requests when the gateway stops; streams are closed then.
 _SHUTDOWN_TIMEOUT = 5
 
-#: Connections that the kernel accepts before the gateway does; all of them may be accepted at once.
+#: The length of the kernel's queue of connections that the gateway has not accepted yet. The gateway may accept all of
+#: them at once, so it keeps a file descriptor for each.
 _BACKLOG = 512
 
 

@@ -124,7 +124,8 @@ async def _next_events(
     """Return the next events of a partition and the offset after them, from memory or (older events) from the topic.
 
     With `decrypts` the events always come from the topic, because memory holds no personal values. Events read from the
-    topic belong to one stream only. So few streams may hold such events at a time, each until `held_slot` is closed.
+    topic are not shared with other streams, so each such stream needs its own memory for them. To limit this memory,
+    a stream may hold such events only while it has a slot, which it has until `held_slot` is closed.
     """
     events = None if decrypts else follower.event_buffer.events_from(partition, position, _PAGE_EVENTS)
     if events is None:
@@ -139,8 +140,8 @@ def _read_events(
 ) -> list[StreamEvent]:
     codec = follower.decrypting_codec if decrypts else follower.redacting_codec
     batches = replace(follower.log(partition), codec=codec).events(start, end, _PAGE_EVENTS)
-    nullify = None if decrypts else follower.aggregate
-    return first_page(to_stream_event(partition, record, nullify) for record in next(batches, []))
+    nullified_aggregate = None if decrypts else follower.aggregate
+    return first_page(to_stream_event(partition, record, nullified_aggregate) for record in next(batches, []))
 
 
 async def _start_positions(gateway: Gateway, request: Request, follower: AggregateFollower) -> dict[int, int]:
@@ -153,10 +154,10 @@ async def _start_positions(gateway: Gateway, request: Request, follower: Aggrega
     if positions is None or positions.keys() - ends.keys():
         raise Problem(400, "invalid from", "neither the id of an event of this stream nor `beginning`")
     bounds = await _bounds(gateway, request, follower)
-    if _partition_beyond(positions, bounds) is not None:
+    if _partition_ending_before(positions, bounds) is not None:
         await asyncio.sleep(gateway.limits.short_log_timeout)
         bounds = await _bounds(gateway, request, follower)
-        if (partition := _partition_beyond(positions, bounds)) is not None:
+        if (partition := _partition_ending_before(positions, bounds)) is not None:
             raise Problem(
                 410,
                 "the log ends before this position",
@@ -172,7 +173,9 @@ async def _start_positions(gateway: Gateway, request: Request, follower: Aggrega
     return {partition: max(start, positions.get(partition, start)) for partition, start in starts.items()}
 
 
-def _partition_beyond(positions: Mapping[int, int], bounds: Mapping[int, tuple[int, int]]) -> int | None:
+def _partition_ending_before(
+    positions: Mapping[int, int], bounds: Mapping[int, tuple[int, int]]
+) -> int | None:
     """Return a partition that ends before the client's position; None if there is no such partition."""
     return next(
         (partition for partition, position in positions.items() if position > bounds[partition][1]), None

@@ -77,7 +77,7 @@ class Composer:
         time = milliseconds_of(recorded.time)
         first_id = ReactionId(self._process, recorded.topic, recorded.id, time, 0)
         commands = [
-            self._compose_safely(recorded, send, str(first_id._replace(number=number)), time)
+            self._compose_redacting_errors(recorded, send, str(first_id._replace(number=number)), time)
             for number, send in enumerate(sends)
         ]
         if sum(len(command.value) for command in commands) > MAX_COMMAND_BYTES:
@@ -90,7 +90,9 @@ class Composer:
         value, payloads = self._codec.replace_large_data(command.topic, command.value)
         return command._replace(value=value, payloads=payloads) if payloads else command
 
-    def _compose_safely(self, recorded: Recorded[Event], send: Send, id: str, time: int) -> ComposedCommand:
+    def _compose_redacting_errors(
+        self, recorded: Recorded[Event], send: Send, id: str, time: int
+    ) -> ComposedCommand:
         """Compose one command. Error texts contain no personal value of the event or the command."""
         try:
             return self._compose_command(recorded, send, id, time)
@@ -101,8 +103,8 @@ class Composer:
             raise redacted from None
 
     def _compose_command(self, recorded: Recorded[Event], send: Send, id: str, time: int) -> ComposedCommand:
-        aggregate, types = self._aggregate(send.aggregate)
-        wire_type, decode = _wire_type(aggregate, types, type(send.command))
+        aggregate, wire_types = self._aggregate(send.aggregate)
+        wire_type, decode = _wire_type(aggregate, wire_types, type(send.command))
         data = encode_json(send.command)
         try:
             require_exact(send.command)
@@ -143,13 +145,15 @@ class Composer:
                 raise InvalidReaction(f"{error.message}; {error.hint}") from error
             if name not in self._commands:
                 raise InvalidReaction(f"the commands topic of {name!r} did not exist when the run started")
-            types: dict[type, str] = {class_: wire_type for wire_type, class_ in aggregate.commands.items()}
-            cached = self._aggregates[name] = (aggregate, types)
+            wire_types: dict[type, str] = {
+                class_: wire_type for wire_type, class_ in aggregate.commands.items()
+            }
+            cached = self._aggregates[name] = (aggregate, wire_types)
         return cached
 
 
 def _wire_type(
-    aggregate: Aggregate, types: Mapping[type, str], command_class: type
+    aggregate: Aggregate, wire_types: Mapping[type, str], command_class: type
 ) -> tuple[str, Callable[[bytes], Command]]:
     """Return the wire type of a command that a process manager may send to the aggregate, and its decoder."""
     reserved = reserved_command(command_class)
@@ -157,7 +161,7 @@ def _wire_type(
         if not reserved.is_accepted_by(aggregate):
             raise InvalidReaction(f"{aggregate.name!r} has no personal fields, so it cannot be erased")
         return reserved.wire, reserved.decode
-    wire_type = types.get(command_class)
+    wire_type = wire_types.get(command_class)
     if wire_type is None:
         raise InvalidReaction(
             f"{command_class.__module__}.{command_class.__qualname__} is not a command of {aggregate.name!r}"

@@ -1,7 +1,8 @@
 """Resolves an in-doubt transaction of a process manager's writer: commits or aborts all of it (`deciding.in_doubt`).
 
-The transaction may hide the process manager's positions, and commands of a partition from their owner. The writer's
-next write to these partitions would commit or abort it arbitrarily, so it must be resolved before each fence.
+Kafka may complete a transaction and still leave it open on some partitions. Until it is resolved, it may hide positions
+from the process manager, and commands from the owners of their partitions. The writer's next write to these partitions
+would commit or abort it arbitrarily, so it must be resolved before each fence.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -29,7 +30,8 @@ _TopicPartition = tuple[str, int]
 
 
 class ReactionTraces(NamedTuple):
-    """The traces of the writer's last transaction.
+    """The traces of the writer's last transaction. Hidden records belong to a transaction that is still open; visible
+    records are committed.
 
     `visible_in_group`: the group's offset belongs to the visible position. Sample: `ReactionTraces(7, False, True,
     True)` has a hidden position record, whose offset is committed in the group.
@@ -46,7 +48,8 @@ class ReactionTraces(NamedTuple):
 def must_commit(traces: ReactionTraces) -> bool:
     """Return True if a part of the in-doubt transaction is visible: then all of it must be committed.
 
-    Each transaction has a position after the events of its commands, and commits the position's offset in the group.
+    Each transaction writes commands, and a position after the events of these commands. It also commits the offset of
+    this position in the group.
     """
     if traces.hidden_position:
         return traces.hidden_in_group or traces.has_visible_command
@@ -60,8 +63,8 @@ def resolve_in_doubt_transaction(
 ) -> bool:
     """Resolve an in-doubt transaction of the writer; return True if there was one, which is reported to `report`.
 
-    The writer is fenced first, so that it has no open transaction then. `pending`: the group's offset seems to stay
-    pending. Without the right to read the commands topics nothing happens. Raises `UnavailableError` and
+    The writer is fenced first, so that Kafka ends a transaction that is merely open. `pending`: the group's offset
+    seems to stay pending. Without the right to read the commands topics nothing happens. Raises `UnavailableError` and
     `KafkaException` while Kafka does not respond: no write is allowed before the transaction is resolved.
     """
     try:
@@ -212,7 +215,9 @@ class _InDoubtTransaction:
     def _is_command_visible(
         self, start: int, end: int, time: int, start_offsets: Mapping[_TopicPartition, int]
     ) -> bool:
-        """Return True if a command for an event from `start` to `end` is visible, not much older than `time` (ms)."""
+        """Return True if a command for an event from `start` to `end` is visible. Commands that are much older than
+        `time`
+        (ms) are not read."""
         event_ids = {id for _, id in self._event_ids(start, end)} if start < end else set()
         since = time - 2 * int(self._plan.timing.transaction_timeout * 1000)
         for topic, partition in self._command_partitions if event_ids else ():

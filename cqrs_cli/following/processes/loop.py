@@ -1,4 +1,4 @@
-"""Step 3: read events, react, and commit the commands with the position in one transaction."""
+"""Step 3 of an owner (`owner.ReactingOwner`): read events, react, commit commands and position in one transaction."""
 
 import time
 from collections.abc import Callable
@@ -61,7 +61,7 @@ class ReactLoop(Loop):
         self.polled_until = start  # the offset up to which events were polled
         self.current_event: Record | None = None  # the event that `react` is processing
         self.poison_event = poison_event(session.own_claim.suspects)
-        #: Returns the first positions of target partitions that are due at a position, for `run_due_work`.
+        #: Returns the first positions of the child partitions that split at or before the given position.
         self.due_positions: Callable[[int], dict[EventPartition, ProcessPosition]] = lambda position: {}
 
     def start_polling(self) -> None:
@@ -84,7 +84,7 @@ class ReactLoop(Loop):
         self.run_due_work()
 
     def run_due_work(self) -> None:
-        """Write the first positions of target partitions whose earlier events are processed."""
+        """Write the first position of each child partition whose keys have no unprocessed events before the split."""
         if first_positions := self.due_positions(self.position):
             self.session.target_positions = first_positions
             self.session.commit_position(self.position)
@@ -97,7 +97,7 @@ class ReactLoop(Loop):
         timing = self.session.timing
         failpoints.reached("decide.before")
         commands: list[ComposedCommand] = []
-        deadline, size, processed, with_reaction = time.monotonic() + timing.batch_seconds, 0, 0, 0
+        deadline, size, processed, reacted_count = time.monotonic() + timing.batch_seconds, 0, 0, 0
         stopped: StoppedError | None = None
         for record in records:
             self.current_event = record
@@ -111,7 +111,7 @@ class ReactLoop(Loop):
             processed += 1
             if commands_of_event is None:
                 continue
-            with_reaction += 1
+            reacted_count += 1
             commands += commands_of_event
             size += sum(command.size for command in commands_of_event)
             if size > timing.batch_bytes or time.monotonic() > deadline:
@@ -121,7 +121,7 @@ class ReactLoop(Loop):
         end = self.remaining[0].offset if self.remaining else self.polled_until
         self._commit(commands, end, records[0].offset, processed, stopped)
         self.position = end
-        self.context.events += with_reaction
+        self.context.events += reacted_count
         self.context.commands += len(commands)
         self.session.has_committed_batch = self.session.has_committed_batch or processed > 0
         self.session.batch_limit = min(self.session.batch_limit * 2, timing.batch_limit)

@@ -55,8 +55,8 @@ class ReactingOwner:
     def resolve_in_doubt(self) -> None:
         """0: resolve an in-doubt transaction of the previous writer.
 
-        The transaction may hide commands of a partition from their owner. The next write would commit or abort it
-        arbitrarily, so this step comes before each fence.
+        The transaction may hide commands of a partition from their owner. The writer's next write to the partition
+        would commit or abort the transaction arbitrarily, so it is resolved before each fence.
         """
         resolve_in_doubt_transaction(self.plan, self.subscription, False, self.context.report)
 
@@ -70,9 +70,9 @@ class ReactingOwner:
     def claim(self) -> int | None:
         """2: judge the recorded claim and position, and commit the own claim before any read. Return the start offset.
 
-        A new process manager has then committed its start, so that a later crash skips no event. Only the owner of the
-        parent writes the first position of a target partition. Until then this raises `UnavailableError`, or returns
-        None if the partition has no events to read.
+        A new process manager has then committed its start, so that a later crash skips no event. The first position of
+        a target partition is written by the owner of its parent only. Before that, the owner of the target partition
+        gets `UnavailableError` here, or None if the partition has no events to read.
         """
         plan, subscription, session = self.plan, self.subscription, self.session
         try:
@@ -96,7 +96,7 @@ class ReactingOwner:
             if target_partitions.is_target():
                 self._require_no_events()
                 return None
-            # From the beginning, target partitions wait for this partition as usual, so that events come in order.
+            # With `--from beginning`, target partitions wait for this partition, so that events come in order.
             if not plan.beginning:
                 session.target_positions = target_partitions.start_positions_at_end()
         start = start_position(

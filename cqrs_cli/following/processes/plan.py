@@ -36,7 +36,7 @@ class Subscription(NamedTuple):
 
 
 class EventsTopic(NamedTuple):
-    """An events topic in the cluster. `key_space`: as it was planned; a later split is not in it."""
+    """An events topic in the cluster. `key_space`: the key space when the plan was created, without later splits."""
 
     topic_id: str
     partitions: int

@@ -19,7 +19,7 @@ class ProcessPosition(Struct, frozen=True, omit_defaults=True):
     claim: Claim
     stopped: int | None = None  # the offset of the event that stopped the process manager; it equals `offset`
     skipped: int | None = None  # the offset of the last event that an operator skipped
-    accepted: int | None = None  # the start offset of the last accepted loss
+    accepted: int | None = None  # the offset at which it continued after the last accepted loss
     skipped_before: tuple[int, ...] = ()  # offsets of the events that were skipped before `skipped`
     start: int | None = (
         None  # the first event for which it sends commands; None in records of an earlier release
@@ -79,8 +79,8 @@ def start_position(
     """Return the start of an owner: its position, or for a new process manager the end or the beginning of the log.
 
     Raises `ConfigurationError` if the number of partitions changed, `ContradictionError` for a position outside the
-    log. `accepted_loss` is an operator's start offset after a loss: it applies once, and only after this error. `skip`
-    applies only to the event that stopped the process manager.
+    log. `accepted_loss`: the offset at which to continue after a loss, as an operator chose it. It applies once, and
+    only if there would be a `ContradictionError`. `skip` applies only to the event that stopped the process manager.
     """
     position = state.position
     if position is not None and not _matches_count(position.claim.partitions, state):

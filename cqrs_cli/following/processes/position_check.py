@@ -12,7 +12,7 @@ _LIMIT = 2**63
 
 
 class PositionCheck:
-    """Reads position records, and reports each record that no process manager writes."""
+    """Reads position records, and reports each record that no correct process manager would have written."""
 
     def __init__(self, topic: str, report: Callable[[str], None]) -> None:
         """`topic`: the name in reports, with the partition: `cqrs.checkout.positions:0`."""

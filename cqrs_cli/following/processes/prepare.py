@@ -46,7 +46,9 @@ def prepare_processes(
     Raises `ConfigurationError` for missing ACLs and topics, `UsageError` for an address (`PROCESS:AGG:P@OFFSET`) that
     is not in the run or that did not stop the process manager, `UnavailableError` without a broker.
     """
-    subscriptions, events, commands, size, brokers = _describe_topics(settings, connection, loaded_processes)
+    subscriptions, events, commands, request_bytes, brokers = _describe_topics(
+        settings, connection, loaded_processes
+    )
     plan = ProcessPlan(
         connection,
         settings.topic_prefix,
@@ -57,7 +59,7 @@ def prepare_processes(
         subscriptions,
         events,
         commands,
-        size,
+        request_bytes,
         0,
         uuid.uuid4().hex[:12],
         beginning=beginning,
@@ -106,9 +108,9 @@ def _describe_topics(
         commands_topics = _describe_existing(
             admin, [Topics(name, prefix).commands for name in command_targets]
         )
-        positions = {name: ProcessTopics(name, prefix) for name in loaded_processes}
-        existing = admin.describe([topics.positions for topics in positions.values()])
-        for topics in positions.values():
+        process_topics = [ProcessTopics(name, prefix) for name in loaded_processes]
+        existing = admin.describe([topics.positions for topics in process_topics])
+        for topics in process_topics:
             if (topic_error := topics.mistake(existing.get(topics.positions))) is not None:
                 raise topic_error
         commands_topics |= _other_commands_topics(admin, settings, command_targets)

@@ -39,8 +39,8 @@ class ReactSession(Session[CommandWriter]):
         return [(source.topic, source.partition), (self.topics.positions, POSITIONS_PARTITION)]
 
     def is_inconsistency_real(self, committed_claim: Claim | None) -> bool:
-        """Return True if an inconsistency is real. Until this owner has committed its claim, the claim found may be
-        older.
+        """Return True if an inconsistency is real, and not the result of a successor's writes. Until this owner has
+        committed its claim, the committed claim of an earlier owner is no sign of a successor.
         """
         if not self.has_claimed:
             return not judge(self.own_claim, committed_claim).must_return

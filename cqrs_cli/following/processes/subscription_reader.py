@@ -85,7 +85,7 @@ class SubscriptionReader:
                     SubscriptionState(Subscription(self._topics.process, source), start, end, position)
                 )
         except (KafkaException, readers.MissingError, readers.StalledError) as error:
-            self.close()  # after meeting an isolated broker, a client may trust its metadata for minutes
+            self.close()  # a client may trust the metadata of an isolated broker for minutes
             if isinstance(error, KafkaException):
                 raise clients.to_error(
                     self._connection, error, RequiredAcl("Read", "topic", topic)

@@ -1,4 +1,4 @@
-"""Verifies a process manager from its topics: each event before its position must have its commands."""
+"""Verifies a process manager from its topics: for each event before its position, `react`'s commands must exist."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -50,10 +50,12 @@ def verify_process(
 
     Raises `ConfigurationError` for missing topics, `UsageError` for a process manager that has not started.
     """
-    subscriptions = ProcessTopics(loaded_process.name, settings.topic_prefix), loaded_process.sources
-    findings, positions = Reactions(), f"{subscriptions[0].positions}:{POSITIONS_PARTITION}"
-    check_positions = PositionCheck(positions, findings.add_violation)
-    states_before = read_subscriptions(connection, *subscriptions, check_positions.decode)
+    process_topics = ProcessTopics(loaded_process.name, settings.topic_prefix)
+    findings, positions_label = Reactions(), f"{process_topics.positions}:{POSITIONS_PARTITION}"
+    position_check = PositionCheck(positions_label, findings.add_violation)
+    states_before = read_subscriptions(
+        connection, process_topics, loaded_process.sources, position_check.decode
+    )
     if not findings.count and all(state.position is None for state in states_before):
         raise UsageError(
             f"process {loaded_process.name} has not started: there is nothing to verify", "start it: cqrs run"
@@ -70,11 +72,13 @@ def verify_process(
         connection, ProcessCommands(loaded_process.name, masks), commands, report
     )
     sent = sent_commands.locations
-    read_again = PositionCheck(
-        positions, lambda problem: None
-    ).decode  # with later records, which the next verify checks
+    # Reports nothing: the second read includes later records, which the next verify checks.
+    unreported_check = PositionCheck(positions_label, lambda problem: None)
     states_after = {
-        state.subscription: state for state in read_subscriptions(connection, *subscriptions, read_again)
+        state.subscription: state
+        for state in read_subscriptions(
+            connection, process_topics, loaded_process.sources, unreported_check.decode
+        )
     }
     composer = Composer(loaded_process.name, commands, settings.partitioner, aggregates.__getitem__)
     matched, is_complete = defaultdict[str, set[str]](set), dict[str, bool]()
@@ -104,8 +108,8 @@ def verify_process(
 
 
 def _retention_filter(oldest: dict[tuple[str, int], int]) -> Callable[[ReactionCommand, int], bool]:
-    return lambda location, time: all(
-        time >= oldest.get((location.topic, partition), 0) for partition in location.allowed_partitions
+    return lambda command, time: all(
+        time >= oldest.get((command.topic, partition), 0) for partition in command.allowed_partitions
     )
 
 
@@ -167,7 +171,8 @@ def _read_commands(
             for records in readers.read(connection, topic, partition, start, end):
                 if start > 0:
                     oldest.setdefault((topic, partition), records[0].timestamp)
-                # Digests of commands with personal fields omit the personal values, so their data are needed.
+                # Digests of commands with personal fields omit the personal values, so data in the payload store are
+                # loaded.
                 codec = connection.payload_codec() if topic in sent.masks else AS_STORED
                 for decoded in codec.decode_batches(topic, partition, [records]):
                     for record in decoded:

@@ -54,7 +54,7 @@ class CommandWriter(TransactionalWriter):
     ) -> None:
         """Write all commands and the position, or nothing; raises the errors of `transaction`.
 
-        `target_positions`: first positions of target partitions of this partition.
+        `target_positions`: first positions of this partition's child partitions, after a split.
         """
         source = self._source
         group_offset = TopicPartition(

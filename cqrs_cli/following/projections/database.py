@@ -80,8 +80,8 @@ def forbid_transaction_end(db: Connection) -> Iterator[None]:
 
 def _reject_transaction_end(db: Connection) -> None:
     if not db.invalidated and TRANSACTION_GUARD in db.info:
-        # Otherwise SQLAlchemy takes the transaction for ended, and returns the connection to the pool with an open
-        # transaction.
+        # If the connection stayed valid, SQLAlchemy would regard the transaction as ended, and return the connection to
+        # the pool while the transaction is still open.
         db.invalidate()
         raise RuntimeError(
             "a projection must not commit or roll back: its position is in the same transaction"

@@ -47,7 +47,7 @@ def table_names(metadata: MetaData) -> list[str]:
 
 
 def check_columns(connection: Connection, name: str, recorded_columns: str) -> None:
-    """Compare the tables with their columns at creation, `recorded_columns` (JSON).
+    """Compare the current columns with `recorded_columns`, the JSON of the tables' columns at creation.
 
     Raises `ConfigurationError` if they differ.
     """

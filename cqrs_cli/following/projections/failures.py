@@ -29,9 +29,9 @@ def is_already_exists(error: Exception) -> bool:
 
 
 def is_not_found(error: Exception) -> bool:
-    """Return True if the error reports a missing database or table, as in MariaDB.
+    """Return True if the error reports a missing database or table. Only MariaDB raises such errors here.
 
-    Other databases raise no such error: they show the tables of another schema, or no tables.
+    In other databases, a query for the existing tables then returns no tables, or the tables of another schema.
     """
     cause = _cause(error)
     dialect = dialect_of_error(cause)

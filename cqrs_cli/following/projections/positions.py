@@ -1,4 +1,4 @@
-"""The positions of a projection in its database: reads them, takes them over, and moves one at the start of a batch."""
+"""The positions of a projection in its database: they are read, taken over, and moved at the start of each batch."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

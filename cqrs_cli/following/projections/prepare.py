@@ -51,7 +51,7 @@ _MAX_RACES = 5
 
 @dataclass(frozen=True, slots=True)
 class PreparedProjection:
-    """The plans of a run: if `new` is set, it fills shadow tables first; then `live` follows the live tables."""
+    """The plans of a run: `live` for the live tables; if `new` is set, the run first fills shadow tables."""
 
     live: ProjectionPlan
     new: ProjectionPlan | None

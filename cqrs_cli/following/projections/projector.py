@@ -47,8 +47,8 @@ from cqrs_cli.state.evidence import Evidence, evidence
 _MAX_RETRY_DELAY = 0.05
 _RECONNECT_DELAY = 1.0
 
-#: Seconds between two checks of the barrier of a partition that was added by a repartitioning.
-_BARRIER_INTERVAL = 0.5
+#: Seconds between two checks whether a partition that was added by a repartitioning may start.
+_START_CHECK_INTERVAL = 0.5
 
 
 class Projector:
@@ -72,7 +72,7 @@ class Projector:
         self._project: Callable[[Any, Sequence[Recorded[Any]]], None] = loaded_projection.projection.project
         self._events = 0
         self._unavailable_since: float | None = None
-        self._reported_barrier = False
+        self._reported_waiting = False
         self.result: ProjectorResult | None = None
 
     def run(self) -> None:
@@ -91,7 +91,7 @@ class Projector:
         while not self._stopping.is_set():
             try:
                 position = read_own_position(self._engine, self._plan, self._source)
-                if position.next_offset == 0 and not self._passes_barrier():
+                if position.next_offset == 0 and not self._may_start():
                     continue
                 tail = self._open_tail(self._source, position)
                 try:
@@ -107,14 +107,14 @@ class Projector:
             except SQLAlchemyError as error:
                 self._handle_database_error(error)
 
-    def _passes_barrier(self) -> bool:
+    def _may_start(self) -> bool:
         """Return True if no earlier events in other partitions are missing; else wait a little and return False."""
         if self._target == 0 or self.is_ready():
             return True
-        if not self._reported_barrier:
-            self._reported_barrier = True
+        if not self._reported_waiting:
+            self._reported_waiting = True
             self._report(f"{self._name()}: waits for its parent partition, which had its keys before")
-        self._stopping.wait(_BARRIER_INTERVAL)
+        self._stopping.wait(_START_CHECK_INTERVAL)
         return False
 
     def is_ready(self) -> bool:
@@ -127,8 +127,8 @@ class Projector:
         return self._key_space.is_ready(self._source.partition, positions)
 
     def is_ready_in(self, db: Connection) -> bool:
-        """Return `is_ready` by the positions that this transaction sees. It is checked at the partition's first
-        position: a restored backup resets the positions of all partitions together.
+        """Return `is_ready` by the positions that this transaction sees. It is checked again when the partition's first
+        position moves, because a restored backup may have reset the positions of its parents, too.
         """
         name, source = self._plan.name, self._source
         return self._key_space.is_ready(source.partition, lambda: read_offsets(db, name, source.topic))
@@ -153,7 +153,7 @@ class Projector:
     def _write_batch(
         self, records: list[Record], previous_offset: int, next_offset: int, last_record: Record | None
     ) -> None:
-        """Write the decoded `records`. `last_record`: their last record as it is in the topic."""
+        """Write the decoded `records`. `last_record`: the last of them before it was decoded."""
         last_event = None if last_record is None else evidence(last_record)
         events = [event for event in map(self._decode, records) if type(event.event) in self._loaded.events]
         try:
@@ -245,10 +245,8 @@ class Projector:
                 )
             case _:
                 self._check_tables()
-                error_with_position = CqrsError(
-                    f"{self._name()}: {error_text(error)}", "see the database's log"
-                )
-                raise error_with_position from self._aggregate.redact_error(error)
+                named_error = CqrsError(f"{self._name()}: {error_text(error)}", "see the database's log")
+                raise named_error from self._aggregate.redact_error(error)
 
     def _wait_for_service(self, problem: str) -> None:
         """Wait a little for an unavailable service; raises `UnavailableError` after the plan's timeout (`timeout`)."""

@@ -25,8 +25,8 @@ def project_partitions(
 ) -> list[ProjectorResult]:
     """Project these partitions and return their results.
 
-    `on_idle` is called repeatedly, and may set its event to stop all threads. The first error stops the other threads,
-    and so does a KeyboardInterrupt: committed batches are complete.
+    `on_idle` is called at regular intervals with an event, and may set this event to stop all threads. The first error
+    stops the other threads, and so does a KeyboardInterrupt: committed batches are complete.
     """
     engine = open_database(plan.database)
     stopping = threading.Event()

@@ -103,7 +103,7 @@ def _targets(
 
 def _check_owner(plan: ProjectionPlan, owners: set[str]) -> None:
     if owners != {plan.owner}:
-        owner = ", ".join(sorted(owners - {plan.owner})) or "no other run"
+        owner = ", ".join(sorted(owners - {plan.owner})) or "(unknown)"
         raise TakenOverError(
             f"run {owner} took over the new tables of projection {plan.name}",
             "let the other run continue: it swaps the tables",

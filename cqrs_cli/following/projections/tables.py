@@ -43,10 +43,10 @@ def read_table_record(connection: Connection, name: str) -> TableRecord | None:
     """Return the record of a projection's tables; None if this database or schema has none."""
     if not inspect(connection).has_table(PROJECTIONS.name):
         return None
-    row = PROJECTIONS.c
-    query = select(row.revision, row.definition, row.tables).where(row.projection == name)
-    fields = connection.execute(query).one_or_none()
-    return None if fields is None else TableRecord(*fields)
+    columns = PROJECTIONS.c
+    query = select(columns.revision, columns.definition, columns.tables).where(columns.projection == name)
+    row = connection.execute(query).one_or_none()
+    return None if row is None else TableRecord(*row)
 
 
 def check_foreign_tables(
@@ -69,7 +69,8 @@ def create_tables(
 ) -> None:
     """Drop the `old_tables` tables, and create the tables and their record in one transaction.
 
-    The record lists the names first: MariaDB commits after each table, and the next run must recognize its own tables.
+    The names are recorded before the tables are created. MariaDB commits after each table, so an interruption may leave
+    some tables, and the next run must recognize them as its own.
     """
     with engine.begin() as db:
         metadata = database_metadata(loaded_projection, engine)

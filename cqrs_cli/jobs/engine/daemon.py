@@ -4,8 +4,9 @@ the time.
 The daemon has loaded the modules that the tasks of a run use. No module that is loaded here may start a thread: a fork
 copies only the thread that forks. The aggregates' code may start threads, so each worker loads that code itself.
 
-Spark puts an archive with PySpark's sources first on the path. Python would compile the modules of an archive at each
-start, and each worker would read the archive's directory dozens of times, after each reset of the import caches.
+Spark puts an archive with PySpark's sources first on the path, and `remove_archives` removes it: Python would compile
+the archive's modules at each start, and each worker would read the archive's directory dozens of times, once after each
+reset of the import caches.
 """
 
 import sys

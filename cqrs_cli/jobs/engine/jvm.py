@@ -32,11 +32,11 @@ _ERROR_LINE = re.compile(
     r"^(?:Error: |Exception in thread [^:]*: |(?=Invalid )|\S+ \S+ ERROR \w+: )(.+)$", re.MULTILINE
 )
 
-#: The start of a line in which a JVM names a variable with its options.
+#: The start of a JVM's line about an environment variable with options, such as `Picked up JAVA_TOOL_OPTIONS: …`.
 _OPTIONS_LINE_PREFIX = "Picked up "
 
-#: Variables for another Spark on this machine, and variables of Python that change or stop its modules. Spark's own
-#: settings come from --conf.
+#: Variables to remove: settings of another Spark on this machine, and settings of Python with which modules behave
+#: differently or fail. The settings of this Spark come from --conf.
 _FOREIGN_VARIABLES = (
     "PYSPARK_SUBMIT_ARGS",
     "PYSPARK_GATEWAY_PORT",
@@ -79,7 +79,7 @@ def running_jvm(
 
 
 def has_exited(context: "SparkContext", timeout: float = 0.0) -> bool:
-    """True if the context's JVM exits within this number of seconds. Its connections break before it exits."""
+    """True if the JVM has exited, or exits within `timeout` seconds. Its connections break shortly before it exits."""
     assert context._gateway is not None
     try:
         context._gateway.proc.wait(timeout)

@@ -1,5 +1,5 @@
-"""Long-running tasks. Each task is a Spark job of its own: Spark cancels a whole job with one of its tasks, and a lost
-task must not stop its neighbours. `task_group` submits the tasks.
+"""Long-running tasks. Each task is a Spark job of its own: Spark ends a whole job if one of its tasks is lost, but a
+lost task must not stop other tasks. `task_group` submits the tasks.
 
 Progress reports bypass Spark, which reports on a task only when the task ends.
 """
@@ -55,8 +55,8 @@ class LongWork(ABC, Generic[_Result, _Progress]):
 
     @abstractmethod
     def poll_progress(self) -> Callable[[], _Progress]:
-        """Poll the progress, in any thread. Return a function that stores the answer in the driver's thread, and
-        returns the progress.
+        """Poll the progress; called in any thread. Return a function that must be called in the driver's thread: it
+        stores the answer, and returns the progress.
 
         Raises `UnavailableError` if there is no answer.
         """

@@ -75,11 +75,11 @@ def run_job(
     show: Callable[[dict[int, _Result]], None],
     partitions: Iterable[int],
 ) -> dict[int, _Result]:
-    """Run a job that adds to `results` to its end; return the results by partition.
+    """Run a job, whose tasks add to `results`, until it ends; return the results by partition.
 
-    `show` is called with the results so far, every `REPORT_INTERVAL` seconds. Raises the gravest error of the tasks, of
-    the lowest partition, and `CqrsError` if one of the `partitions` has no result in the end: Spark only logs that the
-    driver cannot read a result.
+    `show` is called with the results so far, every `REPORT_INTERVAL` seconds. Raises the gravest error of the tasks; of
+    several equally grave errors, the error of the lowest partition. Raises `CqrsError` if one of the `partitions` has
+    no result when the job has ended: if the driver cannot read a result, Spark only logs that.
     """
     thread = _JobThread(job)
     while thread.is_alive():

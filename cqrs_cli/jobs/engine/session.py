@@ -49,8 +49,8 @@ DEFAULTS = {
     "spark.hadoop.fs.permissions.umask-mode": "077",  # for the files of --out; Hadoop ignores the process's umask
     "spark.executorEnv.MALLOC_ARENA_MAX": f"{ARENAS}",  # an owner has a dozen threads: more arenas cost 60 MB
     "spark.python.daemon.module": DAEMON,
-    "spark.python.task.killTimeout": "100ms",  # Spark's 2 s delay the next task after a worker that must be killed
-    "spark.decommission.enabled": "true",  # a drained executor announces it, and waits for its tasks
+    "spark.python.task.killTimeout": "100ms",  # wait before a kill; the default of 2 s delays the next task
+    "spark.decommission.enabled": "true",  # a drained executor tells the driver, and finishes its tasks
 }
 
 #: Options of the driver's JVM. It only schedules, so fast compilation matters more than fast code.
@@ -58,7 +58,7 @@ DEFAULTS = {
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Duser.language=en -Duser.country=US"
 
 #: The errors of the operating system that an operator can correct.
-_MACHINE_LACKS = re.compile(
+_MACHINE_ERROR = re.compile(
     r"No space left on device|Disk quota exceeded|Read-only file system|Too many open files"
 )
 
@@ -77,8 +77,8 @@ _LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 @contextmanager
 def session(master: str, conf: Mapping[str, str], log_file: Path, name: str) -> Iterator["SparkContext"]:
-    """Yield a Spark context on `master` (`local[N]`, `spark://…`), and stop it with the block; one at a time in a
-    process.
+    """Yield a Spark context on `master` (`local[N]`, `spark://…`), and stop it at the end of the block. A
+    process can have one session at a time.
 
     `conf` holds the user's own settings (`--conf`). Spark's messages go to `log_file` (see `session_log`). The web UI
     is off unless `spark.ui.enabled` is true; with local masters, all ports listen on loopback only. The caller keeps
@@ -161,7 +161,7 @@ def spark_failure(context: "SparkContext", error: Exception) -> CqrsError:
     """
     texts = error_texts(error)
     log = session_property(context, LOG_PROPERTY)
-    if lack := _MACHINE_LACKS.search("\n".join(texts)):
+    if lack := _MACHINE_ERROR.search("\n".join(texts)):
         return ConfigurationError(
             f"Spark gave up: {lack[0]}", f"check the folder of --out, TMPDIR and spark.local.dir; see {log}"
         )
@@ -186,7 +186,7 @@ def error_texts(error: Exception) -> list[str]:
 
 
 def dataframes(context: "SparkContext") -> "SparkSession":
-    """Return the entry to DataFrames. The first call takes two seconds, so only jobs that need DataFrames make it."""
+    """Return the entry to DataFrames. The first call takes two seconds, so only jobs that need DataFrames call this."""
     from pyspark.sql import SparkSession
 
     with warnings.catch_warnings():
@@ -254,10 +254,10 @@ def _stop(context: "SparkContext") -> None:
     """Stop all jobs and the application. If the JVM has exited already, nothing is left to stop."""
     from py4j.protocol import Py4JError
 
-    accumulators, context._accumulatorServer = context._accumulatorServer, None  # type: ignore[assignment]
-    accumulators.handle_error = lambda *_: None  # type: ignore[method-assign]  # the JVM exits: no errors
+    server, context._accumulatorServer = context._accumulatorServer, None  # type: ignore[assignment]
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]  # the JVM exits: no errors
     # In a thread, because `shutdown` may block for a second.
-    threading.Thread(target=accumulators.shutdown, daemon=True).start()
+    threading.Thread(target=server.shutdown, daemon=True).start()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -19,7 +19,7 @@ LINES = "line string"
 #: Maps batches of partition numbers to batches of their rows.
 Rows = Callable[[Iterator[Any]], Iterator[Any]]
 
-#: Writes the rows of all partitions: `write(partitions, rows, schema)`, with the number of partitions.
+#: Writes the rows of all partitions: `write(partition_count, rows, schema)`.
 Write = Callable[[int, Rows, "StructType | str"], None]
 
 
@@ -42,8 +42,8 @@ def staged_writer(context: "SparkContext", target: Target) -> Iterator[Write]:
         if target.format != "parquet":
             java: Any = context._jvm
             folder = java.org.apache.hadoop.fs.Path(stage)
-            files = folder.getFileSystem(context._jsc.hadoopConfiguration())
-            _rename_text_files(java, files, folder, target.format)
+            file_system = folder.getFileSystem(context._jsc.hadoopConfiguration())
+            _rename_text_files(java, file_system, folder, target.format)
 
 
 @contextmanager
@@ -55,23 +55,23 @@ def staging_folder(context: "SparkContext", target: Target) -> Iterator[str]:
     path = java.org.apache.hadoop.fs.Path(target.folder)
     stage = java.org.apache.hadoop.fs.Path(f"{target.folder.rstrip('/')}.partial-{uuid.uuid4().hex[:8]}")
     try:
-        files = path.getFileSystem(context._jsc.hadoopConfiguration())
-        check_empty(target.folder, files.exists(path) and bool(len(files.listStatus(path))))
-        if not files.mkdirs(stage):
+        file_system = path.getFileSystem(context._jsc.hadoopConfiguration())
+        check_empty(target.folder, file_system.exists(path) and bool(len(file_system.listStatus(path))))
+        if not file_system.mkdirs(stage):
             raise _unwritable_error(target, f"cannot create {stage}")
     except Py4JJavaError as error:
         raise _unwritable_error(target, error.java_exception.getMessage()) from error
     try:
         yield str(stage)
         try:
-            files.delete(path, False)  # not recursive: another job may have filled the folder since
-            is_renamed = files.rename(stage, path)
+            file_system.delete(path, False)  # not recursive: another job may have filled the folder since
+            is_renamed = file_system.rename(stage, path)
         except Py4JJavaError as error:
             raise _unwritable_error(target, error.java_exception.getMessage()) from error
         if not is_renamed:
             raise _unwritable_error(target, f"cannot rename {stage}")
     finally:
-        files.delete(stage, True)
+        file_system.delete(stage, True)
 
 
 def check_empty(folder: str, has_files: bool) -> None:
@@ -86,26 +86,26 @@ def _write(
     context: "SparkContext",
     folder: str,
     target: Target,
-    partitions: int,
+    partition_count: int,
     rows: Rows,
     schema: "StructType | str",
 ) -> None:
     spark = dataframes(context)
     # Spark's default is Hive's old format (INT96), which has no time zone.
     spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-    rows_frame = spark.range(0, partitions, 1, partitions).mapInArrow(rows, schema)
+    rows_frame = spark.range(0, partition_count, 1, partition_count).mapInArrow(rows, schema)
     rows_frame.write.mode("overwrite").format("parquet" if target.format == "parquet" else "text").save(
         folder
     )
 
 
-def _rename_text_files(java: Any, files: Any, stage: Any, extension: str) -> None:
+def _rename_text_files(java: Any, file_system: Any, stage: Any, extension: str) -> None:
     """Rename the files to the extension of their format: Spark's text writer names them .txt."""
-    for status in files.listStatus(stage):
+    for status in file_system.listStatus(stage):
         name = str(status.getPath().getName())
         if name.endswith(".txt"):
             new_path = java.org.apache.hadoop.fs.Path(stage, f"{name.removesuffix('.txt')}.{extension}")
-            files.rename(status.getPath(), new_path)
+            file_system.rename(status.getPath(), new_path)
 
 
 def _unwritable_error(target: Target, reason: str) -> ConfigurationError:

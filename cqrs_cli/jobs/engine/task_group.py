@@ -55,7 +55,7 @@ class TaskGroup(Generic[_Result, _Progress]):
         self.is_finished = False  # True: no task is resubmitted
         self._task_ended = threading.Event()
         self._last_poll_at = time.monotonic()  # the last poll of the cluster's slots
-        self._last_sufficient_at = time.monotonic()  # the last time at which all tasks had a slot
+        self._all_had_slots_at = time.monotonic()  # the last time at which all tasks had a slot
 
     @property
     def jobs(self) -> list[LongJob[_Result]]:
@@ -68,7 +68,7 @@ class TaskGroup(Generic[_Result, _Progress]):
         for partitions in assign_partitions(self._work.partition_count, task_count):
             self._work.note_submission(partitions, self._submission)
             self._tasks.append(_Task(partitions, self._submit_job(partitions)))
-        self._last_sufficient_at = time.monotonic()
+        self._all_had_slots_at = time.monotonic()
 
     def _submit_job(self, partitions: Assignment) -> LongJob[_Result]:
         return LongJob(self._context, self._work, partitions, self._submission, self._task_ended)
@@ -128,8 +128,8 @@ class TaskGroup(Generic[_Result, _Progress]):
         ]
 
     def schedule_resubmission(self, task: _Task[_Result]) -> None:
-        """Schedule the resubmission of a lost task. The pause doubles while the task makes no progress, as of the
-        last poll. A loss without progress is futile.
+        """Schedule the resubmission of a lost task. A loss is futile if the task had made no progress,
+        according to the last poll of the progress. Each futile loss doubles the pause.
 
         Raises the task's error if the JVM has exited, and `CqrsError` after `MAX_FUTILE_LOSSES` futile
         losses.
@@ -167,8 +167,8 @@ class TaskGroup(Generic[_Result, _Progress]):
         slot_count = current.slots
         all_have_slots = current.busy >= sum(job.is_alive() for job in self.jobs)
         if all_have_slots and (not slot_count or self._reassign_partitions(current)):
-            self._last_sufficient_at = now
-        elif 0 < slot_count < task_count and now - self._last_sufficient_at > (
+            self._all_had_slots_at = now
+        elif 0 < slot_count < task_count and now - self._all_had_slots_at > (
             timing.drain_timeout if all_have_slots else timing.slot_timeout
         ):
             self._report(
@@ -176,7 +176,7 @@ class TaskGroup(Generic[_Result, _Progress]):
             )
             cancel_all(self.jobs)
             self.submit_tasks(slot_count)
-        elif not all_have_slots and now - self._last_sufficient_at > timing.claim_deadline:
+        elif not all_have_slots and now - self._all_had_slots_at > timing.claim_deadline:
             raise UnavailableError(
                 f"a task has found no slot for {timing.claim_deadline:.0f} s: its partitions have no owner",
                 "a worker was lost: bring it back, or restart the run with the available slots",

@@ -64,13 +64,14 @@ def _watch_tasks(
             unowned.restart(work.partition_names(partitions))
         lost_tasks, poll = group.lost_tasks(), poll or _ProgressPoll(work)
         if poll.is_late():
-            progress, lost_tasks = None, group.lost_tasks()  # their progress is known from the previous poll
+            # A late poll delays no lost task: the task's progress is known from the previous poll.
+            progress, lost_tasks = None, group.lost_tasks()
         else:
             progress, poll = _polled_progress(poll, report), None
         for task in lost_tasks:
             group.schedule_resubmission(task)
         if progress is None:
-            unowned.restart()  # without an answer, no claim is possible
+            unowned.restart()  # Kafka does not answer, so no owner can claim a partition
             continue
         work.show(progress)
         for text in work.new_messages():
@@ -115,7 +116,9 @@ class UnownedPartitions:
 
 
 class _ProgressPoll(threading.Thread, Generic[_Progress]):
-    """One poll of the progress in a thread of its own: a lost broker may delay it for long, but not the lost tasks."""
+    """One poll of the progress, in a thread of its own: a lost broker may delay the poll for long, but must not delay
+    the resubmission of lost tasks.
+    """
 
     def __init__(self, work: LongWork[Any, _Progress]) -> None:
         super().__init__(name=f"{work.group} poll", daemon=True)

@@ -76,7 +76,7 @@ def export_events(
         TaskReports(driver_address(context), dict.fromkeys(plan.bounds)) as reports,
         staged_writer(context, target) as write,
     ):
-        rows = partial(_export_rows, replace(plan, report_address=reports.address), results, target.format)
+        rows = partial(_export_task, replace(plan, report_address=reports.address), results, target.format)
         job = partial(write, len(plan.bounds), rows, schema)
 
         def show_progress(results: dict[int, ExportResult]) -> None:
@@ -88,7 +88,7 @@ def export_events(
     )
 
 
-def _export_rows(
+def _export_task(
     plan: ExportPlan, results: Any, format: FileFormat, partition_batches: "Iterator[pyarrow.RecordBatch]"
 ) -> "Iterator[pyarrow.RecordBatch]":
     """The task on a worker: maps partition numbers to their events; the results go to the accumulator."""

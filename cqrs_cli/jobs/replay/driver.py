@@ -46,7 +46,7 @@ def plan_replay(
     partitioner: Partitioner = "murmur2",
 ) -> ReplayPlan:
     """Return the plan to replay the events that are committed now, or only the events before `positions`, an offset for
-    each partition.
+    each partition. `until`: the time up to which events are folded, RFC 3339 in UTC with milliseconds.
 
     Raises `ConfigurationError` if the events topic is missing, `UsageError` for positions that the topic does not have.
     """
@@ -55,8 +55,8 @@ def plan_replay(
 
 
 def parts_per_partition(tasks: int, partitions: int) -> int:
-    """Return the number of parts for each partition that keeps `tasks` concurrent tasks busy: one, unless there are
-    fewer partitions than tasks.
+    """Return into how many parts each partition is divided, so that `tasks` concurrent tasks are busy: one part, unless
+    there are at least twice as many tasks as partitions.
     """
     return max(1, tasks // max(1, partitions))
 

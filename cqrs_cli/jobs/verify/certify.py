@@ -59,8 +59,8 @@ class CertifyPlan:
 
 
 class CertifiedPartition(NamedTuple):
-    """One partition's five logs, each with the stretch that a cut divides, up to the cut; or the error that ends the
-    job.
+    """One partition's five logs, or the error that ends the job. Each log has its certificate and, if a cut divides a
+    stretch, the part of this stretch before the cut.
     """
 
     logs: Mapping[Kind, tuple[LogCertificate, Stretch | None]] = {}
@@ -80,7 +80,7 @@ class TopicChange(RecordFault):
 
 
 class LineageChange(TopicChange):
-    """A change of the partition history. No command shows the records of that topic."""
+    """A change of the partition history. The hint names no command, since `cqrs tail` does not read that topic."""
 
     def error(self, problem: str, aggregate: str) -> ContradictionError:
         return ContradictionError(problem, f"only cqrs may write to {self.topic}: restore the topic")

@@ -51,7 +51,7 @@ class VerifySummary(NamedTuple):
     violation_count: int
     comparisons: dict[int, ShardComparison]
     seconds: float
-    earlier_reports: Mapping[int, Report] = {}  # partition → the checkpoint of an earlier verification
+    earlier_reports: Mapping[int, Report] = {}  # partition → the report of an earlier verification
     restart_reasons: Mapping[
         int, str
     ] = {}  # partition → why its verification did not start at its checkpoint
@@ -166,8 +166,8 @@ def _summarize(
     topics, reports = plan.aggregate.topics, {result.partition: result.report for result in results}
     log = PartitionLog(plan.connection, topics, 0)
     lost_commands = [
-        PlacedViolation(topics.outcomes, "outcomes", *record)
-        for record in find_lost_commands(log, reports, plan.max_earliness, partial(_fits, plan))
+        PlacedViolation(topics.outcomes, "outcomes", *lost)
+        for lost in find_lost_commands(log, reports, plan.max_earliness, partial(_fingerprint_check, plan))
     ]
     violations = [
         PlacedViolation(
@@ -184,7 +184,7 @@ def _summarize(
     return VerifySummary(
         reports=reports,
         violations=violations + lost_commands[:MAX_LISTED],
-        violation_count=_check_no_split(plan, violation_count),
+        violation_count=_require_no_split(plan, violation_count),
         comparisons={result.partition: result.compared for result in results if result.compared is not None},
         seconds=seconds,
         earlier_reports={
@@ -196,14 +196,14 @@ def _summarize(
     )
 
 
-def _fits(plan: VerificationPlan) -> FitsCommand:
-    """Return the check of fingerprints. Without the aggregate's code any member may be personal."""
+def _fingerprint_check(plan: VerificationPlan) -> FitsCommand:
+    """Return the check of fingerprints. Without the aggregate's code, any member of a command may be personal."""
     if plan.package is None:
         return fits_without_code
     return fingerprint_check_of(load(plan.aggregate.topics.aggregate, plan.package, plan.root))
 
 
-def _check_no_split(plan: VerificationPlan, violations: int) -> int:
+def _require_no_split(plan: VerificationPlan, violations: int) -> int:
     """Return the number of violations; raises `UnavailableError` if partitions have split since the plan."""
     topics, count = plan.aggregate.topics, plan.aggregate.partitions
     partitioner = plan.key_space.partitioner

@@ -8,7 +8,7 @@ from cqrs_cli.kafka.admin.client import send_request
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 
 #: Kafka's error codes.
-_UNKNOWN_TOPIC, _NOT_ALLOWED, _GROUP_NOT_ALLOWED, _ID_NOT_ALLOWED = 3, 29, 30, 53
+_UNKNOWN_TOPIC, _NOT_ALLOWED, _GROUP_NOT_ALLOWED, _TRANSACTIONAL_ID_NOT_ALLOWED = 3, 29, 30, 53
 
 
 def missing_acls(client: Any, required: Iterable[RequiredAcl]) -> list[RequiredAcl]:
@@ -33,7 +33,7 @@ def missing_acls(client: Any, required: Iterable[RequiredAcl]) -> list[RequiredA
 
 
 def _is_authorized(client: Any, operations: set[str] | None, acl: RequiredAcl) -> bool:
-    if operations is None:  # the topic does not exist: only Create can be checked
+    if operations is None:  # unknown, or the topic does not exist: only Create can be checked
         return acl.operation != "Create" or _may_create(client, acl.name)
     # DescribeConfigs → DESCRIBE_CONFIGS
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", acl.operation).upper() in operations
@@ -87,4 +87,5 @@ def _transactional_id_operations(client: Any, prefix: str) -> set[str]:
     request = EndTxnRequest(
         transactional_id=f"{prefix}0", producer_id=2**62, producer_epoch=0, committed=False
     )
-    return set() if send_request(client, request).error_code == _ID_NOT_ALLOWED else {"WRITE", "DESCRIBE"}
+    is_denied = send_request(client, request).error_code == _TRANSACTIONAL_ID_NOT_ALLOWED
+    return set() if is_denied else {"WRITE", "DESCRIBE"}

@@ -28,7 +28,8 @@ class _ConnectionReason(logging.Handler):
     """A log handler that keeps the reason of a failed connection: kafka-python logs it and raises a bare timeout.
 
     `has_login`: the client logs in. kafka-python repeats a rejected login until its timeout, so this handler raises the
-    error at once. If kafka-python missed the broker's error, it only logs that the connection was closed.
+    error at once. If kafka-python missed the broker's error, it only logs "disconnected", so this counts as a rejected
+    login, too.
     """
 
     def __init__(self, has_login: bool = False) -> None:
@@ -63,14 +64,14 @@ def connect(connection: Cluster) -> Any:
 
     configuration = connection.kafka_python()
     try:
-        # Only a reachable address: kafka-python tries the other addresses for long, and leaves their sockets open.
+        # Pass only a reachable address: kafka-python tries unreachable ones for long, and leaves their sockets open.
         reachable = first_reachable(configuration["bootstrap_servers"], CONNECT_TIMEOUT_MS / 1000 - 1)
     except UnreachedError as error:
         raise _unreachable(connection, str(error)) from None
     mechanism = configuration.get("sasl_mechanism")
     failure = shake_hands(reachable, configuration.get("ssl_context"), mechanism, CONNECT_TIMEOUT_MS / 1000)
     if failure is not None:
-        raise _no_answer(connection, failure)
+        raise _handshake_error(connection, failure)
     configuration = {
         "request_timeout_ms": REQUEST_TIMEOUT_MS,
         **configuration,
@@ -134,7 +135,7 @@ def admin_errors(connection: Cluster, reason_handler: _ConnectionReason | None =
     except CqrsError:
         raise
     except errors.SaslAuthenticationFailedError as error:
-        raise _no_answer(
+        raise _handshake_error(
             connection, HandshakeFailure("it rejects the login: wrong user or password", _LOGIN_HINT)
         ) from error
     except (errors.TopicAuthorizationFailedError, errors.ClusterAuthorizationFailedError) as error:
@@ -155,10 +156,10 @@ def admin_errors(connection: Cluster, reason_handler: _ConnectionReason | None =
 
 
 def _unreachable(connection: Cluster, detail: str) -> UnavailableError:
-    return _no_answer(connection, HandshakeFailure(detail, CHECK_HINT))
+    return _handshake_error(connection, HandshakeFailure(detail, CHECK_HINT))
 
 
-def _no_answer(connection: Cluster, failure: HandshakeFailure) -> UnavailableError:
+def _handshake_error(connection: Cluster, failure: HandshakeFailure) -> UnavailableError:
     return UnavailableError(
         f"no answer from Kafka at {connection.bootstrap_server} ({failure.reason})", failure.hint
     )

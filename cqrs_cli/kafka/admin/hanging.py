@@ -16,7 +16,8 @@ from cqrs_cli.kafka.admin.client import REQUEST_TIMEOUT_MS, send_request
 #: Kafka's error codes after which the request is repeated: the coordinator starts, has moved, or ends a transaction.
 _RETRIABLE_CODES = {14, 15, 16, 51}
 
-#: The last version of these requests that librdkafka 2.16 also uses: the producer epoch stays after the transaction.
+#: The highest version of these requests that librdkafka 2.16 also uses. With it, the end of a transaction does not
+#: change the producer epoch.
 _MAX_VERSION = 3
 
 

@@ -18,7 +18,7 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 _CHECK_INTERVAL = 5.0
 
 #: Returns the error for a topic that was recreated (True) or does not exist (False); None to ignore the change.
-TopicChanged = Callable[[str, bool], CqrsError | None]
+ErrorOfChange = Callable[[str, bool], CqrsError | None]
 
 
 class SeenTopic(NamedTuple):
@@ -39,7 +39,7 @@ class TopicIdentity:
         self,
         ids: Mapping[str, str],
         describe: DescribeTopics,
-        error_of_change: TopicChanged,
+        error_of_change: ErrorOfChange,
         interval: float = _CHECK_INTERVAL,
     ) -> None:
         self._ids, self._describe = ids, describe
@@ -79,7 +79,7 @@ def topic_ids(connection: Cluster, topics: Collection[str]) -> dict[str, str]:
 def track_topics(
     connection: Cluster,
     ids: Mapping[str, str],
-    error_of_change: TopicChanged,
+    error_of_change: ErrorOfChange,
     interval: float = _CHECK_INTERVAL,
 ) -> TopicIdentity:
     """Return a `TopicIdentity` that checks these topic ids on a cluster."""

@@ -58,14 +58,16 @@ class Admin:
         return sum(not broker.get("is_fenced") for broker in brokers)
 
     def broker_settings(self, names: Collection[str]) -> dict[int, dict[str, str]]:
-        """Return these settings of each active broker, by node id; none of a broker that the user may not see."""
+        """Return these settings of each active broker, by node id; an empty dict for a broker whose settings the user
+        may not read.
+        """
         brokers = self._call(self._client.describe_cluster)["brokers"]
         nodes = [broker["broker_id"] for broker in brokers if not broker.get("is_fenced")]
         return {node: self._call(broker_configs, self._client, node, names) for node in nodes}
 
     def broker_version(self) -> tuple[int, ...]:
-        """Return the Kafka release whose protocol the broker supports at least, such as `(4, 3)`. kafka-python 3.0.12
-        distinguishes no releases after 4.3.
+        """Return the Kafka release that the broker's protocol shows, such as `(4, 3)`. The broker may be newer:
+        kafka-python 3.0.12 distinguishes no releases after 4.3.
         """
         return tuple(self._client._manager.broker_version)
 
@@ -222,7 +224,7 @@ def find_with_extras(
 ) -> tuple[dict[Kind, TopicInfo], dict[ExtraKind, TopicInfo]]:
     """Return the existing topics of an aggregate, and the existing extra topics.
 
-    `personal`: the aggregate has personal fields. Only then the keys topic is described: other users lack its ACL.
+    `personal`: the aggregate has personal fields. Only then is the keys topic described: others need no ACL for it.
     """
     names = {kind: topics.name(kind) for kind in KINDS}
     extra_names: dict[ExtraKind, str] = {"lineage": topics.lineage}

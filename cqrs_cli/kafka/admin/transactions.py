@@ -58,11 +58,11 @@ class OpenTransaction:
         return f"open transaction {transactional_id} (producer id {self.producer_id}) since {_time(self.began_at)}"
 
     def hint(self, bootstrap_server: str) -> str:
-        """Return the hint for an operator who waits for its end."""
+        """Return the hint for an operator who waits for the end of the transaction."""
         return f"end the program that opened it, or {self.abort_command(bootstrap_server)}"
 
     def abort_command(self, bootstrap_server: str) -> str:
-        """Return the command of Kafka that ends it."""
+        """Return Kafka's command that aborts the transaction."""
         return (
             f"kafka-transactions.sh --bootstrap-server {bootstrap_server} abort --topic {self.topic} "
             f"--partition {self.partition} --start-offset {self.first_offset}"
@@ -77,9 +77,9 @@ def find_open_transactions(client: Any, partitions: Iterable[tuple[str, int]]) -
     """Return the open transactions on these (topic, partition) pairs, from the partitions' leaders and the
     coordinators.
 
-    Leaders and coordinators are asked one after the other, so a transaction that ends in between seems to have no
-    coordinator. Leaders no longer report such a transaction: a coordinator forgets it only after its markers are
-    written. So transactions without a coordinator are requested again. If they are still open, they hang.
+    Leaders are asked before coordinators, so a transaction that ends in between seems to have no coordinator. Therefore
+    transactions without a coordinator are requested again. Leaders do not report the ended transactions again, since a
+    coordinator forgets a transaction only after its markers are written. The transactions that are still open hang.
     """
     transactions = _open_transactions(client, partitions)
     without_coordinator = {

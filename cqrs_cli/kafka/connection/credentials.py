@@ -88,14 +88,14 @@ def tls(properties: Mapping[str, str]) -> Tls:
             keystore_type,
             f"keytool -importkeystore -srckeystore {keystore} -destkeystore keys.p12",
         )
-    pem_keys = keystore if keystore_type == "PEM" else None
+    pem_keystore = keystore if keystore_type == "PEM" else None
     return Tls(
         ca_file=truststore or properties.get("ssl.ca.location"),
         ca_pem=properties.get("ssl.truststore.certificates") or properties.get("ssl.ca.pem"),
-        certificate_file=pem_keys or properties.get("ssl.certificate.location"),
+        certificate_file=pem_keystore or properties.get("ssl.certificate.location"),
         certificate_pem=properties.get("ssl.keystore.certificate.chain")
         or properties.get("ssl.certificate.pem"),
-        key_file=pem_keys or properties.get("ssl.key.location"),
+        key_file=pem_keystore or properties.get("ssl.key.location"),
         key_pem=properties.get("ssl.keystore.key") or properties.get("ssl.key.pem"),
         pkcs12_file=keystore if keystore_type == "PKCS12" else None,
         store_password=properties.get("ssl.keystore.password"),

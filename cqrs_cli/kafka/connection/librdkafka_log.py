@@ -12,7 +12,7 @@ LIBRDKAFKA_LOG.propagate = False
 
 
 def wait_until_sent(producer: Producer, request: str, timeout: float) -> None:
-    """Return as soon as a request of this name is sent, mostly before its reply is read, or after `timeout` seconds.
+    """Wait until a request of this name is sent, for at most `timeout` seconds. Mostly its reply is not read yet then.
 
     The producer needs `debug=protocol`. Used by failpoints.
     """

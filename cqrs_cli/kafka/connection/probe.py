@@ -1,4 +1,5 @@
-"""Asks the server on a port which Kafka cluster it is: a login and one Metadata request, no client library, some ms.
+"""Asks the server on a port to which Kafka cluster it belongs, with a login and one Metadata request. This needs no
+client library, and takes some ms.
 
 If the broker answers, a command needs no other check, so `cqrs send` stays fast.
 """
@@ -21,9 +22,9 @@ _METADATA, _METADATA_VERSION = 3, 8
 _SASL_HANDSHAKE, _SASL_HANDSHAKE_VERSION = 17, 1
 _SASL_AUTHENTICATE, _SASL_AUTHENTICATE_VERSION = 36, 1
 _CORRELATION = 0x63717273
-_CLIENT = b"cqrs"
+_CLIENT_ID = b"cqrs"
 #: Requests the cluster only: no topics, create none, no authorized operations.
-_BODY = struct.pack(">i???", 0, False, False, False)
+_METADATA_BODY = struct.pack(">i???", 0, False, False, False)
 
 #: Bytes far above the size of one broker's description: a server that announces more does not speak Kafka.
 _MAX_RESPONSE = 1 << 20
@@ -61,13 +62,15 @@ def describe_cluster(port: int, user: User | None = None, timeout: float = 1.0) 
                 return None  # TCP connected the socket to itself: no server listens
             if user is not None:
                 _log_in(connection, user)
-            return _parse_cluster(_request(connection, _METADATA, _METADATA_VERSION, _BODY))
+            return _parse_cluster(_request(connection, _METADATA, _METADATA_VERSION, _METADATA_BODY))
     except (OSError, struct.error, ValueError, KeyError):
         return None
 
 
 def _log_in(connection: socket.socket, user: User) -> None:
-    """Log in with SCRAM, which sends no password; raises `ValueError` if one side does not prove that it knows it."""
+    """Log in with SCRAM, which sends no password. Raises `RejectedLoginError` if the broker rejects the login,
+    `ValueError` if the broker does not prove that it knows the password.
+    """
     mechanism = MECHANISM.encode()
     _request(
         connection,
@@ -82,15 +85,15 @@ def _log_in(connection: socket.socket, user: User) -> None:
     if not fields["r"].startswith(nonce) or int(fields["i"]) > _MAX_ITERATIONS:
         raise ValueError("not the answer of a Kafka broker to this client")
     final = f"c=biws,r={fields['r']}"
-    exchange = f"{first},{challenge},{final}".encode()
+    auth_message = f"{first},{challenge},{final}".encode()
     salted = hashlib.pbkdf2_hmac(
         "sha256", user.password.encode(), base64.b64decode(fields["s"]), int(fields["i"])
     )
     client_key = hmac.digest(salted, b"Client Key", "sha256")
-    signature = hmac.digest(hashlib.sha256(client_key).digest(), exchange, "sha256")
+    signature = hmac.digest(hashlib.sha256(client_key).digest(), auth_message, "sha256")
     proof = bytes(left ^ right for left, right in zip(client_key, signature, strict=True))
     answer = _authenticate(connection, f"{final},p={base64.b64encode(proof).decode()}")
-    broker_proof = hmac.digest(hmac.digest(salted, b"Server Key", "sha256"), exchange, "sha256")
+    broker_proof = hmac.digest(hmac.digest(salted, b"Server Key", "sha256"), auth_message, "sha256")
     if not hmac.compare_digest(answer, f"v={base64.b64encode(broker_proof).decode()}"):
         raise ValueError("the broker does not know the password")
 
@@ -109,7 +112,7 @@ def _authenticate(connection: socket.socket, message: str) -> str:
 
 def _request(connection: socket.socket, key: int, version: int, body: bytes) -> bytes:
     """Send a request; return the body of its response. Raises `ValueError` for a server that does not speak Kafka."""
-    head = struct.pack(">hhih4s", key, version, _CORRELATION, len(_CLIENT), _CLIENT)
+    head = struct.pack(">hhih4s", key, version, _CORRELATION, len(_CLIENT_ID), _CLIENT_ID)
     connection.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
     (size,) = struct.unpack(">i", receive(connection, 4))
     if not 0 < size < _MAX_RESPONSE:

@@ -232,7 +232,9 @@ def check_properties(configuration: Mapping[str, Any]) -> None:
 
 
 def _hide_values(values: Iterable[object], message: str) -> str:
-    """Return librdkafka's message without quoted values: any value may contain a password if a line end is missing."""
+    """Return librdkafka's message without quoted values: if a line end is missing in a properties file, any value may
+    contain a password.
+    """
     for value in sorted(map(str, values), key=len, reverse=True):
         if len(value) > 3:
             message = message.replace(value, "…")

@@ -1,8 +1,8 @@
 """The embedded Kafka of a project: one real broker in KRaft mode, on loopback, data in `<root>/.cqrs/kafka`.
 
 It outlives the command that started it, and later commands find it through its state file. The content of that file is
-checked: the process must have the recorded start time, the folder must be the same, and the server on the port must
-belong to our cluster. A file lock lets only one command at a time start or stop the broker.
+checked: the process must have the recorded start time, the folder must not be a copy of the recorded folder, and
+the server on the port must belong to our cluster. A file lock lets only one command at a time start or stop the broker.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -39,7 +39,7 @@ class Broker:
     data: Path
     log: Path
     started: bool = False
-    client_properties: Mapping[str, str] = field(default_factory=dict, repr=False)  # of its login
+    client_properties: Mapping[str, str] = field(default_factory=dict, repr=False)  # for clients to log in
     command_config: Path | None = None  # the file with these properties
 
 
@@ -116,10 +116,11 @@ def _start(
     short_lived: bool,
     require_login: bool,
 ) -> BrokerState:
-    """Start the broker, with a new password if the folder has none. Data of an earlier version has no user: a broker
-    without a login creates the user first.
+    """Start the broker, with a new password if the folder has none.
+
+    Data that an earlier version wrote has no user. To create the user, the broker is first started without a login.
     """
-    run_broker = partial(_run, java, jars_folder, folder, previous_state, release, short_lived)
+    run_broker = partial(_spawn_and_wait, java, jars_folder, folder, previous_state, release, short_lived)
     password = login.read_password(folder)
     if require_login and password is None:
         password = login.new_password()
@@ -133,7 +134,7 @@ def _start(
     return run_broker(cluster_id, password if require_login else None)
 
 
-def _run(
+def _spawn_and_wait(
     java: Path,
     jars_folder: Path,
     folder: Path,

@@ -37,8 +37,10 @@ def ensure_jars(
 ) -> Path:
     """Return the folder with all jars; download them if it is missing or incomplete.
 
-    `report` gets a line at the start and a few lines later. `progress`, if given, gets the current count instead of the
-    later lines, at each change. Raises `ConfigurationError` if the cache cannot be written, `UnavailableError` if the
+    `report` gets a line at the start of a download, and a few lines later. With `progress`, the later lines are left
+    out, and `progress` gets the current count after each jar.
+
+    Raises `ConfigurationError` if the cache cannot be written, `UnavailableError` if the
     jars cannot be downloaded.
     """
     folder = folder or cache_folder(release)
@@ -78,7 +80,7 @@ def _replace_folder(
     new_folder.mkdir()
     try:
         progress.start()
-        download_jars(expected_jars, new_folder, progress.count)
+        download_jars(expected_jars, new_folder, progress.report_count)
         wrong_names = wrong_jars(new_folder, expected_jars)
         if wrong_names:
             raise UnavailableError(
@@ -100,7 +102,7 @@ def _digest(path: Path) -> str:
 
 
 class _DownloadProgress:
-    """Reports the progress of the download: to `progress` at every change, otherwise after each third in a line."""
+    """Reports the progress of the download: to `progress` after each jar; without it, to `report` after each third."""
 
     def __init__(self, report: Report, progress: Report | None, release: KafkaRelease) -> None:
         self._report = report
@@ -113,7 +115,7 @@ class _DownloadProgress:
         size = f"{self._total} jars, about {self._release.megabytes} MB"
         self._report(f"fetching Apache Kafka {self._release.version}, once: {size}")
 
-    def count(self, jars: int, size: int) -> None:
+    def report_count(self, jars: int, size: int) -> None:
         text = f"fetching Apache Kafka {self._release.version}: {jars} of {self._total} jars, {size / 1e6:.0f} MB"
         thirds = jars * 3 // self._total
         if self._progress is not None:

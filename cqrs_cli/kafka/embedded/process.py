@@ -23,10 +23,10 @@ from cqrs_cli.system.class_archive import ClassArchive
 #: Timeout in seconds for a start: a broker that was killed first checks the tails of all its logs.
 START_TIMEOUT = 120.0
 
-#: Free bytes below which a disk counts as full: the first line of a log may still fit.
+#: Free bytes below which a disk counts as full, even if the first line of a log still fits.
 FULL_BELOW = 64 << 10
 
-#: Timeout in seconds for a broker that has just been started to exit before it is killed.
+#: Seconds that a broker, which has just been started, has for its exit. After that it is killed.
 END_GRACE = 5.0
 
 #: Ports to choose from, below the range that systems use for outgoing connections. Within that range, a client that
@@ -36,7 +36,7 @@ _PORTS = range(20_000, 30_000)
 _LOGGING_OPTION = f"-Dlog4j2.configurationFile={files.LOGGING_FILE}"
 
 #: A heap that is large enough for one project, and the collector with the least CPU per transaction (G1: 20 % more).
-_JVM = [
+_JVM_OPTIONS = [
     "-Xms256m",
     "-Xmx1g",
     "-XX:+UseParallelGC",
@@ -126,7 +126,7 @@ def spawn_broker(
         login.write_client_files(folder, port, password)
     files.write_settings(folder, port, controller_port, extra=extra_settings)
     archive_options = broker_archive(java, jars).options if options is None else options
-    jvm_options = [*archive_options, *_JVM, *(_SHORT_LIVED_JVM if short_lived else [])]
+    jvm_options = [*archive_options, *_JVM_OPTIONS, *(_SHORT_LIVED_JVM if short_lived else [])]
     command = _command(java, jars, jvm_options, ["kafka.Kafka", files.SERVER_FILE])
     pid = process.spawn(command, folder, files.LOG_FILE, os.environ)
     try:

@@ -45,8 +45,8 @@ def parse_jars(text: str) -> tuple[Jar, ...]:
     return tuple(jars)
 
 
-#: Kafka's own dependencies, without kafka-tools-api, with which only tools print records. The provider
-#: log4j-slf4j-impl is not among them, but without it a broker logs nothing; it needs the version of Kafka's log4j.
+#: Kafka and its dependencies, except kafka-tools-api, which only tools use, to print records. One jar is added, the
+#: provider log4j-slf4j-impl, without which a broker logs nothing: its version must be the version of Kafka's log4j.
 EMBEDDED = KafkaRelease(
     version="4.4.0",
     megabytes=45,

@@ -68,7 +68,7 @@ def missing_topics(
 def mistakes(
     topics: Topics, infos: Mapping[Kind, TopicInfo], plan: TopicPlan, extras: Extras = _NO_EXTRAS
 ) -> list[ConfigurationError]:
-    """Return errors for all mistakes in the existing topics, by kind in `infos`; the gravest first."""
+    """Return errors for all mistakes in the existing topics, the gravest first. `infos`: the topics by kind."""
     lineage, keys = extras.get("lineage"), extras.get("keys")
     return [
         *diskless_mistakes((topics.name(kind), info) for kind, info in [*infos.items(), *extras.items()]),
@@ -219,7 +219,7 @@ def _size_mistakes(topics: Topics, infos: Mapping[Kind, TopicInfo]) -> Iterable[
 def _replica_mistakes(
     topics: Topics, infos: Iterable[tuple[Kind | ExtraKind, TopicInfo]]
 ) -> Iterable[ConfigurationError]:
-    """Check that with three replicas two must have a record before it counts as written."""
+    """Check topics with three replicas or more: two replicas must have a record before it counts as written."""
     for kind, info in infos:
         if info.replication >= 3 and (min_insync := info.number("min.insync.replicas", 1)) < 2:
             reason = "acknowledged records would be lost with one broker"

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 class DecisionSettings(NamedTuple):
-    """The settings that affect decisions, as a value for the tasks. The connection has the payload store's address."""
+    """The settings that affect decisions, as a value for the tasks. The payload store's address is not among them: it
+    is in the connection.
+    """
 
     partitioner: Partitioner
     window: int  # the dedup window, ms

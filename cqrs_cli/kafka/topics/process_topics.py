@@ -19,12 +19,14 @@ class ProcessTopics:
 
     @property
     def positions(self) -> str:
-        """Compacted: the last record of a partition of events contains the process manager's position and owner."""
+        """The compacted topic of positions. Its last record for a partition of events contains the process manager's
+        position in this partition, and its owner.
+        """
         return f"{self.prefix}process.{self.process}.positions"
 
     @property
     def group(self) -> str:
-        """The consumer group whose offsets repeat the positions."""
+        """The consumer group whose committed offsets are a copy of the positions."""
         return f"cqrs.{self.prefix}process.{self.process}"
 
     @property
@@ -33,8 +35,8 @@ class ProcessTopics:
         return f"{self.group}."
 
     def transactional_id(self, topic: str, partition: int) -> str:
-        """Return the transactional id for a partition of events: the id of every run, so a new writer fences the
-        previous.
+        """Return the transactional id for a partition of events. It is the same in every run, so a new writer
+        fences the previous writer.
         """
         return f"{self.transactional_ids}{topic}.{partition}"
 
@@ -107,5 +109,5 @@ def denied_process_acls(missing_acls: Sequence[RequiredAcl]) -> ConfigurationErr
         return missing_acls[0].denied()
     acl_list = "; ".join(map(str, missing_acls))
     return ConfigurationError(
-        f"not allowed, which a process manager needs: {acl_list}", "docs/processes.md shows how to grant each"
+        f"the process manager lacks these ACLs: {acl_list}", "docs/processes.md shows how to grant each"
     )

@@ -35,7 +35,7 @@ def wrong_setting(topic: str, name: str, value: str, requirement: str, reason: s
 
 def diskless_mistakes(topics: Iterable[tuple[str, TopicInfo]]) -> Iterable[ConfigurationError]:
     """Yield the error for each diskless topic of (name, description) pairs. A diskless topic (KIP-1163) accepts neither
-    transactions nor compaction, and its kind is chosen at its creation.
+    transactions nor compaction, and cannot become a classic topic later.
     """
     for name, info in topics:
         if info.configs.get("diskless.enable") == "true":

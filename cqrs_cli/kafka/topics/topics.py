@@ -172,8 +172,8 @@ class Topics:
         return f"cqrs.{self.events}."
 
     def transactional_id(self, partition: int) -> str:
-        """Return the transactional id of a partition's writers: the id of every run, so a new writer fences the
-        previous.
+        """Return the transactional id of a partition's writers. It is the same in every run, so a new writer fences
+        the previous writer.
         """
         return f"{self.transactional_ids}{partition}"
 

@@ -95,8 +95,8 @@ class Suspects(Struct, frozen=True, omit_defaults=True, rename={"count": "suspec
 
 def inherit_suspects(before: Suspects | None, untried: bool, died: bool, batch_limit: int) -> Suspects | None:
     """Return the suspects of an owner whose predecessor had the suspects `before`. `untried`: the predecessor had
-    decided nothing. `died`: it probably died, since nothing shows another end. `batch_limit`: the maximal number of
-    commands in its batches.
+    decided nothing. `died`: the predecessor probably died, since nothing shows that it ended otherwise. `batch_limit`:
+    the maximal number of commands in a batch.
     """
     if before is None:
         return Suspects(batch_limit) if died and untried else None

@@ -1,6 +1,6 @@
 """Join commands, outcomes and events in the order of the commands.
 
-The logs are read in parallel, so that no records need to be stored.
+The logs are read side by side, command by command, so only the records of one command are in memory.
 """
 
 from collections.abc import Iterable, Iterator
@@ -69,7 +69,11 @@ def decoded_outcomes(records: Iterable[Record]) -> Iterator[OwnerRecord[OutcomeE
             raise HistoryError("outcomes", record.offset, f"is not an outcome: {error}") from None
         command = outcome.data.offset
         if command <= last:
-            raise HistoryError("outcomes", record.offset, f"is of command {command}, after that of {last}")
+            raise HistoryError(
+                "outcomes",
+                record.offset,
+                f"is of command {command}, but follows the outcome of command {last}",
+            )
         last = command
         yield OwnerRecord(command, record, outcome)
 
@@ -84,7 +88,9 @@ def decoded_events(records: Iterable[Record]) -> Iterator[OwnerRecord[EventEnvel
         except ValueError as error:
             raise HistoryError("events", record.offset, f"is not an event: {error}") from None
         if command < last:
-            raise HistoryError("events", record.offset, f"is of command {command}, after those of {last}")
+            raise HistoryError(
+                "events", record.offset, f"is of command {command}, but follows the events of command {last}"
+            )
         last = command
         yield OwnerRecord(command, record, event)
 

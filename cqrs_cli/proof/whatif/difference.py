@@ -18,7 +18,8 @@ from cqrs_cli.core.stored import StoredState
 
 DifferenceKind = Literal["outcome", "events", "version", "state"]
 
-#: Messages of commands that owners failed without a decision by the code: workers died on them, or `decide` hung.
+#: Messages in the outcomes of commands that failed without a decision by the code, because they killed workers, or
+#: because `decide` hung.
 _POISON_MESSAGE = re.compile(
     r"it did not end within \d+ s|the worker died on it (once|\d+ times)|.* \(tried alone \d+ times\)",
     re.DOTALL,
@@ -70,7 +71,10 @@ def was_given_up(outcome: OutcomeEnvelope) -> bool:
 
 
 def owner_clock(outcome: OutcomeEnvelope) -> int:
-    """Return the owner's time (ms) at which a command had expired; 0 if it had not expired."""
+    """Return the owner's time (ms) at which it found that the command had expired; 0 for any other outcome.
+
+    Only the outcome of an expired command contains the owner's time.
+    """
     try:
         return parse_timestamp(outcome.data.decidedat or "")
     except ValueError:
@@ -171,7 +175,7 @@ def _same_event(aggregate: Aggregate, logged: EventEnvelope, simulated: EventEnv
         simulated.type,
         bytes(simulated.data),
     ) or logged.type == simulated.type == ERASED:
-        return True  # each erasure has another key
+        return True  # an erasure contains the id of the erased key, which may differ in a simulation
     try:
         return decode_event(aggregate, logged) == decode_event(aggregate, simulated)
     except FoldError:

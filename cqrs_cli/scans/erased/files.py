@@ -40,7 +40,7 @@ class FileFinding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FileSearch:
-    """A search of files: values by their texts, data keys by their ids, and the aggregates in shards.
+    """A search of files for the texts of erased values, the ids of deleted data keys, and states of erased aggregates.
 
     `shards`: the folder of the owners' shards and key caches. `caches`: the number of deleted keys in each cache of an
     owner. They are no violations, because an owner drops them when it starts, before it decides.
@@ -86,7 +86,7 @@ class FileSearch:
         try:
             store = LmdbStore(folder, window_ms=1, readonly=True)
         except (CqrsError, lmdb.Error):
-            return  # another LMDB file
+            return  # an LMDB file that is not a shard
         with closing(store):
             for name, stored_state in store.items():
                 if (aggregate := self.erased.get(name)) is not None:

@@ -11,8 +11,8 @@ class ExpiringRecords(NamedTuple):
     """Records of erased aggregates that the broker will delete, the last record at `until` (ms). `description`: the
     end of the message, such as `with the values as sent`.
 
-    `until` is None if the broker deletes them by compaction, without a time limit in the topic's settings, and `NEVER`
-    if they are kept for ever.
+    `until` is None if compaction deletes the records, but the topic's settings do not limit the time until then. It is
+    `NEVER` if the topic keeps the records for ever.
     """
 
     topic: str

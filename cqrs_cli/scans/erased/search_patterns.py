@@ -15,7 +15,7 @@ _END = b""  # the key that marks the end of a text in the tree
 
 
 class SearchPatterns:
-    """Search texts. `count`: the number of patterns; `too_short`: the number of texts that are not searched."""
+    """Texts to search for. `count`: the number of patterns; `too_short`: the number of texts that are not searched."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         forms = {form for text in texts for form in _forms(text)}

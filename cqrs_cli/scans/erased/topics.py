@@ -69,8 +69,8 @@ class TopicSearch:
     def _search_events(self) -> None:
         topic = self.topics.events
         for partition, batch in self._read_topic(topic):
-            own_records = [record for record in batch if self.erased.find_by_key(record.key) is not None]
-            for records in self._codec.decode_batches(topic, partition, [own_records]):
+            erased_records = [record for record in batch if self.erased.find_by_key(record.key) is not None]
+            for records in self._codec.decode_batches(topic, partition, [erased_records]):
                 for record in records:
                     try:
                         event = read_event(record.value)

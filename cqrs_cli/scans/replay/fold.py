@@ -125,7 +125,8 @@ class ReplayFold:
         """Fold records from `start` on; return the index of the first record that needs `_fold_checked`, or
         `len(values)`.
 
-        This is `fold_next`, inlined for many events: one lookup for all events is faster than a call for each event.
+        This is `fold_next`, inlined, because a call for each event is slower: the functions are looked up once for all
+        events.
         """
         latest, at_until, until, decode, step = (
             self._latest,
@@ -134,13 +135,13 @@ class ReplayFold:
             decode_event_fields,
             self._aggregate.step,
         )
-        is_shared = bool(self._spills) or self._part != WHOLE
+        is_partial = bool(self._spills) or self._part != WHOLE
         absent: _Snapshot = (0, self._aggregate.decider.initial, "")
         try:
             for index in range(start, len(values)):
                 event = decode(values[index])  # type: ignore[arg-type]  # None: see `_fold_checked`
                 subject = event.subject
-                if is_shared and self._is_spilled(subject, values[index], offset_of, index):
+                if is_partial and self._add_to_spill(subject, values[index], offset_of, index):
                     continue
                 version, state, _ = latest.get(subject, absent)
                 if event.aggregateversion != version + 1:
@@ -202,7 +203,7 @@ class ReplayFold:
         """Release the disk. Idempotent."""
         self._files.close()
 
-    def _is_spilled(
+    def _add_to_spill(
         self, subject: str, value: bytes | None, offset_of: Callable[[int], int], index: int
     ) -> bool:
         """True if the event's aggregate is on disk; the event is then written to the same file. Raises `FoldError` for

@@ -14,8 +14,8 @@ _SLACK = 1.05
 class MemoryLimit:
     """Detects that the aggregates need more than `limit` bytes of this process.
 
-    Python reuses freed memory for new objects, and does not return it to the system. So the number of aggregates at
-    which the limit was reached stays the maximum; larger aggregates lower it.
+    Python reuses freed memory for new objects, and does not return it to the system. So when the limit is reached,
+    the number of aggregates at that time becomes the maximum. The maximum is lowered if aggregates grow.
     """
 
     def __init__(

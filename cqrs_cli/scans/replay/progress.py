@@ -18,7 +18,7 @@ class ReplayProgress(TaskReporter):
         super().__init__(to, interval)
 
     def start_segment(self, start: int) -> None:
-        """Continue in another log. `start`: the position from which finished offsets are counted."""
+        """Continue in another log. `start`: is subtracted from a position to get the number of finished offsets."""
         self._start = start
 
     def report_read(self, events: int, offset: int, spilled: int) -> None:

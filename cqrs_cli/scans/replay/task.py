@@ -26,7 +26,7 @@ from cqrs_cli.system.memory import memory_share
 from cqrs_cli.telemetry.datagrams import Address
 from cqrs_cli.telemetry.task_reports import REPORT_INTERVAL
 
-#: A number above all offsets of a log: positions in several logs become one number.
+#: A number above all offsets of a log. A position in several logs is one number: segment number × factor + offset.
 _SEGMENT_FACTOR = 1 << 52
 
 
@@ -117,8 +117,8 @@ def _fold(plan: ReplayPlan, log: PartitionLog, task: int) -> ReplayFold:
             done = 0
             for number, segment in enumerate(plan.segments(plan.partition(task))):
                 progress.start_segment(number * _SEGMENT_FACTOR + segment.start - done)
-                arrived = segment.log.messages_with(reader, "events", segment.start, segment.end)
-                for messages in decode_messages(codec, plan.topics.events, segment.log.partition, arrived):
+                fetched = segment.log.messages_with(reader, "events", segment.start, segment.end)
+                for messages in decode_messages(codec, plan.topics.events, segment.log.partition, fetched):
                     if plan.parts > 1:
                         messages = list(compress(messages, in_part(map(Message.key, messages), part)))
                     fold.fold(list(map(Message.value, messages)), _position_of(number, messages))

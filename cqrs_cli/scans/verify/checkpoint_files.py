@@ -103,7 +103,9 @@ def create_checkpoint_folder(folder: Path, source: Path | None) -> LmdbFolders:
 
 
 def write_checkpoint(folder: Path, checkpoint: VerificationCheckpoint, traces: Iterable[TraceIndex]) -> None:
-    """Write the checkpoint of a partition. `traces` are in `folder`; the store must already be closed."""
+    """Write the checkpoint of a partition. `traces`: the indexes of `TRACES`, in `folder`. The store
+    must already be closed.
+    """
     for name, index in zip(TRACES, traces, strict=True):
         index.drop(list(_unneeded_entries(name, index, checkpoint)))
         index.sync()
@@ -115,8 +117,8 @@ def write_checkpoint(folder: Path, checkpoint: VerificationCheckpoint, traces: I
 def _unneeded_entries(name: str, index: TraceIndex, checkpoint: VerificationCheckpoint) -> Iterator[int]:
     """Yield the commands whose index entries are no longer needed.
 
-    The scan of outcomes stops at the first outcome to which a duplicate may still point. So it reads the entries
-    that became too old since the last verification (a day), not the entries of the whole dedup window.
+    Entries of outcomes are scanned from the oldest on, up to the first outcome to which a duplicate may still refer. So
+    only the entries are read that became too old since the last verification, not those of the whole dedup window.
     """
     open_command = None if checkpoint.open_events is None else checkpoint.open_events[0]
     for command, trace in index.entries():

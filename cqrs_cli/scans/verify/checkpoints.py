@@ -37,7 +37,7 @@ class CheckpointScope(Struct, frozen=True, kw_only=True):
     partitions: int
     partitioner: str
     dedup_window: int  # ms
-    longest_window: int  # ms
+    longest_window: int  # ms; the longest dedup window there ever was
     counts: tuple[int, ...] = ()  # partition counts so far; empty if never repartitioned
 
     def difference(self, earlier_scope: "CheckpointScope") -> str:

@@ -26,8 +26,8 @@ def find_lost_commands(
 ) -> Iterator[LostCommand]:
     """Compare the tallies of forwarded and received commands. The logs are read again only if tallies differ.
 
-    `log`: of any partition. `tolerance`: the maximal difference of two brokers' clocks, ms. `fits`: returns
-    the check of fingerprints by the aggregate's code.
+    `log`: of any partition. `tolerance`: the maximal difference of two brokers' clocks, ms. `fits`: is called if
+    tallies differ, and returns the function that checks a command's fingerprint.
     """
     for source, report in reports.items():
         for target, forwarded in report.forwarded_to.items():
@@ -48,9 +48,9 @@ def _find_differences(
     outcomes = list(chain.from_iterable(source_log.read("outcomes", *source_log.bounds("outcomes"))))
     originals = chain.from_iterable(source_log.read("commands", *source_log.bounds("commands")))
     start, end = commands.bounds("commands", "read_uncommitted")
-    since = None
+    complete_since = None
     if start:
         first_record = commands.first_record("commands", start, end)
-        since = 2**63 if first_record is None else first_record.timestamp + tolerance
+        complete_since = 2**63 if first_record is None else first_record.timestamp + tolerance
     received = chain.from_iterable(commands.read("commands", start, end))
-    return missing_commands(source, target, outcomes, originals, received, since, fits)
+    return missing_commands(source, target, outcomes, originals, received, complete_since, fits)

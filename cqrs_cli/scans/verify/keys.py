@@ -31,7 +31,7 @@ class LatestKeys:
     def __init__(self, connection: Connection, topics: Topics, key_filter: KeyHome, stack: ExitStack) -> None:
         """Read the topic up to its high watermark, and wait for open transactions before it.
 
-        `key_filter`: the partition's keys.
+        `key_filter`: matches the keys that belong to the partition.
         """
         self._connection, self._topics, self._key_filter = connection, topics, key_filter
         with tempfile.TemporaryDirectory(prefix="cqrs-verify-") as folder:
@@ -89,8 +89,10 @@ class LatestKeys:
                 self._records.read(records)
 
     def _is_misplaced(self, key: bytes) -> bool:
-        """True if the owners of other partitions of the keys topic write this key. Of the partitions that share a
-        partition of the keys topic, the first reports it.
+        """True if this key belongs to another partition of the keys topic.
+
+        If several partitions share a partition of the keys topic, only the first checks, so that each such key is
+        reported once.
         """
         topic_key_filter = self._key_filter._replace(partition_count=self._topic_partitions)
         return self.partition == self._key_filter.partition and not topic_key_filter.matches(key)

@@ -61,8 +61,8 @@ def lineage_changes(earlier_certificate: Certificate, current: CertifiedLineage 
 
 
 def repartitioning_change(before: int, current: int, lineage: CertifiedLineage | None) -> LogChange | None:
-    """Return a violation if the partitions since a certificate of `before` partitions do not come from a
-    repartitioning.
+    """Return a violation if partitions were added since a certificate with `before` partitions, but the partition
+    history has no such repartitioning.
     """
     if current <= before or (lineage is not None and before in lineage.counts):
         return None

@@ -26,13 +26,14 @@ class VerificationPlan:
     root: Path  # folder of the package
     key_space: KeySpace
     window: int  # ms
-    longest_window: int  # ms
+    longest_window: int  # ms; the longest dedup window there ever was
     shards: Path | None = None  # the folder of the shards to compare with
     generations: Generations | None = None  # folders of the earlier and the new checkpoint
     report_address: Address | None = None  # where tasks send progress reports
     report_interval: float = REPORT_INTERVAL  # seconds between two reports
     max_earliness: int = CLOCK_TOLERANCE  # by how much a deferred command may be early, ms
-    transaction_timeout: float = 40.0  # timeout in s for open transactions: a killed owner's takes 20 s
+    #: Seconds to wait for open transactions. The broker aborts the transaction of a killed owner after 20 s.
+    transaction_timeout: float = 40.0
 
 
 class VerificationResult(NamedTuple):

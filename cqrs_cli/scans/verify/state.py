@@ -1,4 +1,5 @@
-"""Compare a live shard with its events, which are folded again. Memory is bounded: both are in LMDB, in one order.
+"""Compare a live shard with its events, which are folded again. Both are read from LMDB in the same order, so memory is
+bounded.
 
 The comparison reads the events a second time, and needs as much temporary disk as the shard.
 """
@@ -125,9 +126,9 @@ class StateCheck:
             return ShardComparison(shard.count()), positions
 
     def _mismatch(self, stored_identity: bytes) -> str:
-        """Return why a shard is not a cache of this log, folded by this code; empty if it is."""
+        """Return why a shard is not a cache of this log that this code has folded; an empty text if it is."""
         try:
-            stored_state = msgspec.json.decode(stored_identity, type=Identity)
+            identity = msgspec.json.decode(stored_identity, type=Identity)
         except msgspec.DecodeError:
             return "the shard has no identity: the next run rebuilds it"
         expected = Identity(
@@ -137,7 +138,7 @@ class StateCheck:
             partitions=self._topics.partitions,
             schema=self._aggregate.schema_digest,
             revision=self._aggregate.decider.revision,
-            window_ms=stored_state.window_ms,  # of its command ids, which are not compared
+            window_ms=identity.window_ms,  # any window is accepted, because command ids are not compared
         )
         differences = expected.differences(stored_identity)
         return f"the next run rebuilds the shard: {differences}" if differences else ""

@@ -285,7 +285,7 @@ class _PartitionTask:
     def _check_claim(
         self, verification: PartitionVerification, claim: Claim | None, committed: GroupCommit, end: int
     ) -> None:
-        """Check that the topics are the topics in the last claim, with its partition count."""
+        """Check the committed offset, and that the last claim has the ids and partition count of the present topics."""
         committed_offset = committed.offset or 0
         if committed_offset > end:
             verification.unstored_findings.add_violation(
@@ -320,7 +320,7 @@ class _PartitionTask:
         return self.log.bounds(kind, "read_uncommitted")
 
     def _read(self, kind: Kind, start: int, end: int) -> Iterator[list[Record]]:
-        """Yield the committed records, events with their data; wait for open transactions.
+        """Yield the committed records, events with their data from the payload store; wait for open transactions.
 
         Each log has its own consumer, because a consumer that changes to another topic waits up to a second for
         metadata. Four logs of 100 records took 2.0 s with one consumer and 0.15 s with four.

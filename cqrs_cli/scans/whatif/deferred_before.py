@@ -22,7 +22,7 @@ def deferred_changes(
 
     `find_before` finds an entry before these outcomes; `topic_id` is the id of the commands topic.
 
-    The entries lack the commands, because a simulation decides only the logged resubmissions again.
+    The entries contain no commands: a simulation resubmits none, but decides the resubmitted commands in the log again.
     """
     changes: dict[str, Deferral | None] = {}
     find_latest: FindEntry = lambda key: changes[key] if key in changes else find_before(key)  # noqa: E731

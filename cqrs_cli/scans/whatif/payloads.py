@@ -39,10 +39,10 @@ class HistoricPayloads:
         if reference is not None and command.outcome.data.reason != _UNAVAILABLE:
             self.current_payloads[reference] = self._downloaded.get(reference, "payload_store is not set")
 
-    def check_lost_payload(self, command: DecidedCommand, outcome: OutcomeEnvelope) -> None:
+    def check_lost_payload(self, command: DecidedCommand, simulated: OutcomeEnvelope) -> None:
         """Raise `PayloadUnavailableError` for a command that was decided with a payload that is lost now."""
-        if outcome.data.reason == _UNAVAILABLE != command.outcome.data.reason:
+        if simulated.data.reason == _UNAVAILABLE != command.outcome.data.reason:
             raise PayloadUnavailableError(
-                f"{self._topic}:{self._partition}@{command.record.offset}: {outcome.data.message}",
+                f"{self._topic}:{self._partition}@{command.record.offset}: {simulated.data.message}",
                 "restore the payload in payload_store; cqrs doctor checks the store",
             )

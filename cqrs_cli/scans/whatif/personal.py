@@ -83,8 +83,8 @@ class HistoricKeys:
                 self.active_keys[subject] = key
 
     def use_logged_key_ids(self, decisions: Decisions, events: Iterable[EventEnvelope]) -> None:
-        """Give the key of an aggregate the id that it had in the log, if these events erase it, because an `Erase` may
-        name the key.
+        """If these events erase an aggregate, give its key the id that the key had in the log, because an `Erase`
+        command may name the key by its id.
         """
         for event in events:
             if event.type == ERASED and self.aggregate.has_personal_fields:

@@ -1,7 +1,8 @@
 """Simulation: decide a range of one partition's commands again with other code, in bounded memory. Reads no topic.
 
-Two stores hold the aggregates: folded from the logged events with the current code, and as the other code decides. The
-second store also holds command ids, as an owner's shard does. Deciding uses the owners' code: `Batch` and `StateCache`.
+Two stores hold the aggregates: one as folded from the logged events with the current code, the other as the other code
+decides. The second store also holds command ids, as an owner's shard does. Deciding uses the owners' code: `Batch` and
+`StateCache`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -112,8 +113,8 @@ class Simulation:
             self.keys.fold(record.message for record in batch)
 
     def restore_decisions_before(self, outcomes: Iterator[OwnerRecord[OutcomeEnvelope]]) -> None:
-        """Store the decisions before the simulated range, and the deferred commands. The clock is the latest decision's
-        time.
+        """Store the decisions before the simulated range, and the deferred commands. The clock is set to the
+        time of the latest decision.
         """
         while batch := list(islice(outcomes, self.batch)):
             entries: dict[tuple[str, str], DedupEntry] = {}
@@ -148,8 +149,8 @@ class Simulation:
         return self.rules.partition if self.is_family else None
 
     def target(self, partition: int, stack: ExitStack) -> "Simulation":
-        """Return the simulation of a target partition, with copies of the stores: it starts from the states and ids,
-        and with the clock. The copies are closed by `stack`.
+        """Return the simulation of a target partition. It starts with copies of the stores, so with their states, ids
+        and clock. `stack` closes the copies.
         """
         stores = open_stores(stack, self.rules.dedup_window, (self.logged_store, self.simulated_store))
         rules = replace_rules(self.rules, partition=partition)
@@ -262,7 +263,7 @@ class Simulation:
         )
 
     def _resubmissions(self, commands: list[DecidedCommand]) -> dict[int, Deferral]:
-        """Return the logged resubmissions by offset; they count as released, even without an entry in the store."""
+        """Return the logged resubmissions by offset: each with its entry in the store, or a new entry."""
         resubmitted: dict[int, Deferral] = {}
         for command in commands:
             verdict, outcome = command.outcome.data, command.outcome

@@ -139,13 +139,15 @@ def _member_differences(
         read = log.events(start, end) if kind == "events" else log.read(kind, start, end)
         return chain.from_iterable(log_progress.track(read, start, end))
 
-    decided = log.bounds("outcomes")  # read before the bounds of events: a decided command has its events
-    outcomes = Lookahead(decoded_outcomes(records("outcomes", *decided)))
+    outcome_bounds = log.bounds(
+        "outcomes"
+    )  # read before the bounds of events: a decided command has its events
+    outcomes = Lookahead(decoded_outcomes(records("outcomes", *outcome_bounds)))
     start, end, until_offset = _command_range(plan, log, outcomes.command, result, member.is_whole)
     event_bounds = complete_bounds(log.connection, log.topics, [log.partition], "read_uncommitted")[
         log.partition
     ]
-    log_progress.extend(sum(after - before for before, after in (decided, event_bounds, (start, end))))
+    log_progress.extend(sum(high - low for low, high in (outcome_bounds, event_bounds, (start, end))))
     events = Lookahead(decoded_events(records("events", *event_bounds)))
     simulation = member.simulation
     for stage in plan.key_space.key_stages(log.partition):

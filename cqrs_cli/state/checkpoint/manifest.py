@@ -69,7 +69,7 @@ def read_manifest(name: str, content: bytes) -> Manifest:
 
 
 def mismatch_reason(manifest: Manifest, identity: Identity, loss: str, ends: Mapping[str, int]) -> str:
-    """Return why a checkpoint cannot replace the log up to its positions; empty if there is no reason.
+    """Return why a checkpoint cannot replace the log up to its positions; empty if it can.
 
     `loss` is the presently accepted loss, `ends` are the high watermarks. The caller checks the evidence.
     """

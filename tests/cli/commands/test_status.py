@@ -90,7 +90,9 @@ def test_status_of_states_in_memory(
     assert (document["store"], first["state"]) == ("memory", None)
     lines = cqrs_on_decisions("status", "bank_account", "--digest").out.rstrip().splitlines()
     assert all(line.rstrip().endswith("in memory") for line in lines[1:4])
-    assert lines[-1].endswith("in the memory of their owners; from the events: cqrs replay bank_account")
+    assert lines[-1].endswith(
+        "in the memory of their owners; compute them from the events: cqrs replay bank_account"
+    )
     verification = cqrs_on_decisions("verify", "bank_account", "--state")
     assert verification.status == 3 and "leave out --state" in verification.err
 

@@ -74,7 +74,9 @@ def test_moved_value_is_not_decrypted(
 ) -> None:
     if location == other_location:
         return
-    with pytest.raises(DamagedValueError, match=f"key {KEY.kid}, which it names, does not decrypt it"):
+    with pytest.raises(
+        DamagedValueError, match=f"it has the id of key {KEY.kid}, but this key does not decrypt it"
+    ):
         KEY.decrypt(KEY.encrypt(value, location), other_location)
 
 

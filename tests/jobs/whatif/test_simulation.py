@@ -204,7 +204,7 @@ def test_undecided_commands_are_left_out() -> None:
         (lambda history: history.events.pop(0), "events are missing"),
         (
             lambda history: history.events.insert(0, with_offset(history.events[-1], 0)),
-            "is of command 0, after those of",
+            "is of command 0, but follows the events of command",
         ),
     ],
 )

@@ -77,7 +77,7 @@ def _event_document(node: EventNode) -> dict[str, Any]:
 
 
 def searched_text(result: TraceResult, since: int) -> str:
-    """Return the searched topics and time for a message."""
+    """Return a text for messages: how many records of which aggregates were searched, and since when."""
     return (
         f"searched {counted(result.records, 'record')} since {rfc3339(since)} of {', '.join(result.searched)}"
     )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cqrs_cli.proof.whatif.difference import HistoryDifference
     from cqrs_cli.scans.whatif.task import Label
 
-#: Characters of an example's `was` and `would` for people.
+#: The maximal length, in characters, of an example's `was` and `would` in the text output.
 MAX_TEXT = 160
 
 _DIFFERENCE_TEXTS = {"events": "other events", "version": "different version"}

@@ -43,7 +43,7 @@ PROJECTIONS = Table(
 
 
 def swap_control_rows(db: Connection, projection: str, positions: Table) -> None:
-    """Replace a projection's live positions and table record with `positions` and the record in the same schema."""
+    """Replace a projection's live positions and table record with the rows in `positions` and its schema's record."""
     projections = PROJECTIONS.to_metadata(MetaData(), schema=str(positions.schema))
     for live, new in ((POSITIONS, positions), (PROJECTIONS, projections)):
         rows = select(new).where(new.c.projection == projection)

@@ -25,7 +25,7 @@ from sqlalchemy.schema import ColumnCollectionConstraint
 
 from cqrs_cli.errors import ConfigurationError
 
-#: Length of a text column without a length that is part of a key. Three such columns fit into one key.
+#: Length of a text column that is part of a key and has no explicit length. Three such columns fit into one key.
 _KEY_LENGTH = 255
 
 #: A collation that compares as SQLite and PostgreSQL do: `a`, `A` and `a ` are three different texts.

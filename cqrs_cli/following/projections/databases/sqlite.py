@@ -75,8 +75,8 @@ class Sqlite(FileDialect):
 def _enable_wal(connection: sqlite3.Connection, _: object) -> None:
     """Enable write-ahead logging: readers and the writer do not wait for each other.
 
-    SQLite syncs the log at checkpoints only. So a crash of the machine may lose the last batches, but rows and
-    positions together.
+    SQLite syncs the log at checkpoints only. So a crash of the machine may lose the last batches; but each lost batch
+    loses its rows and its position together.
     """
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")
