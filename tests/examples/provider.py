@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +19,7 @@ class Provider:
 
     def __init__(self) -> None:
         self.url, self.calls = "", 0
+        self.calls_by_amount: Counter[int] = Counter()
         self.amounts: list[int] = []  # in the order of their first calls
         self.keys: dict[int, set[str]] = defaultdict(set)
         self.release = threading.Event()
@@ -28,6 +29,7 @@ class Provider:
         """Count a call, and return the HTTP status."""
         with self._lock:
             self.calls += 1
+            self.calls_by_amount[amount] += 1
             is_first = amount not in self.keys
             if is_first:
                 self.amounts.append(amount)

@@ -31,6 +31,9 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from cqrs_cli.kafka.connection.connection import Connection
 
+#: Notes in a file that the program gives partitions up.
+REVOKE = 'lambda *_: (open("revoking", "w").close(), self.revoke())'
+
 PROJECT = ROOT / "examples" / "charges"
 
 
@@ -42,9 +45,10 @@ class Charges:
         shutil.copytree(PROJECT, topics.folder, dirs_exist_ok=True)
         program = topics.folder / "call_provider.py"
         text = program.read_text().replace('"charge.events"', repr(topics.topics.events))
-        program.write_text(text.replace('"call-provider"', repr(self.group)))
+        text = text.replace('"call-provider"', repr(self.group))
+        program.write_text(text.replace("on_revoke=self.revoke", f"on_revoke={REVOKE}"))
         server = topics.connection.bootstrap_server
-        variables = {"SERVER": server, "INSTANCE": "a", "SERVICE": provider.url, "CQRS_TOPIC_PREFIX": prefix}
+        variables = {"SERVER": server, "SERVICE": provider.url, "CQRS_TOPIC_PREFIX": prefix}
         self.environment = os.environ | variables
 
     def request(self, key: str, *amounts: int) -> None:
@@ -54,10 +58,12 @@ class Charges:
         )
 
     @contextmanager
-    def calling(self) -> Iterator[None]:
-        """Run the program while the block lasts, then kill it."""
+    def calling(self, instance: str = "a") -> Iterator[None]:
+        """Run an instance of the program while the block lasts, then kill it."""
         process = subprocess.Popen(
-            [sys.executable, "call_provider.py"], cwd=self.topics.folder, env=self.environment
+            [sys.executable, "call_provider.py"],
+            cwd=self.topics.folder,
+            env=self.environment | {"INSTANCE": instance},
         )
         try:
             yield
@@ -168,3 +174,24 @@ def test_one_slow_call_delays_no_others(connection: "Connection", prefix: str, t
         with running.calling():
             eventually(lambda: running.receipts().get("bob") == [("Paid", 1), ("Paid", 2)])
         assert len(running.provider.keys[BLOCKED]) == 1
+
+
+@pytest.mark.kafka
+@pytest.mark.program
+def test_second_instance_takes_partitions_over(connection: "Connection", prefix: str, tmp_path: Path) -> None:
+    """The first instance ends its running call before it gives its partitions up. Its waiting events go on."""
+    with charges(connection, prefix, tmp_path, 4) as running:
+        running.request("ann", BLOCKED, 1, 3, 5)
+        for number in range(6):  # their workers differ from ann's
+            running.request(f"k-{number}", 100 * number + 21, 100 * number + 23)
+        with running.calling():
+            eventually(lambda: running.receipt_count() == 12)
+            with running.calling("b"):
+                eventually((tmp_path / "revoking").exists)
+                running.provider.release.set()
+                eventually(lambda: running.receipt_count() == 16)
+        assert {key: numbers for key, numbers in running.receipts().items() if key != "ann"} == {
+            f"k-{number}": [("Paid", 1), ("Paid", 2)] for number in range(6)
+        }
+        assert running.receipts()["ann"] == [("Paid", number) for number in range(1, 5)]
+        assert [running.provider.calls_by_amount[amount] for amount in (BLOCKED, 1, 3, 5)] == [1, 1, 1, 1]
