@@ -41,7 +41,10 @@ NO_ATTRIBUTES = Attributes()
 
 
 class ArgumentNames(NamedTuple):
-    """The names of arguments in error messages. `option` is the prefix of the names of all other attributes: `--`."""
+    """The names of arguments in error messages.
+
+    `option`: the prefix of the names of all other attributes, which is `--` on the command line.
+    """
 
     subject: str
     id: str
@@ -81,7 +84,7 @@ class _Envelope(PropagatedAttributes, frozen=True, gc=False, omit_defaults=True)
 
 
 class _EnvelopeWithData(_Envelope, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    data: Raw  # after the propagated attributes
+    data: Raw  # declared in a subclass, so that the JSON has it after the propagated attributes
 
 
 def write_command(

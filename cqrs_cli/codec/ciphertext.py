@@ -72,7 +72,7 @@ def kids_of_document(document: bytes) -> set[str]:
 
 
 def has_encrypted_members(data: bytes) -> bool:
-    """True if a member has the shape of an encrypted value, in any spelling. False for invalid JSON."""
+    """True if a member has the shape of an encrypted value, also with JSON escapes. False for invalid JSON."""
     try:
         return has_encrypted_shape(data)
     except (ValueError, RecursionError):
@@ -89,7 +89,7 @@ def kid_of_key_record(record: Record) -> str | None:
 
 
 class PersonalValue(NamedTuple):
-    """A personal member of a message: the id of the key that encrypts it, or why it is not encrypted."""
+    """A personal member of a message. `kid`: the id of its key; None if it is not encrypted, see `problem`."""
 
     name: str
     kid: str | None

@@ -22,8 +22,8 @@ from cqrs_cli.state.evidence import evidence
 def inherit_keys(
     log: PartitionLog, aggregate: Aggregate, cache: StateCache, assigned_keys: AssignedKeys, window: int
 ) -> None:
-    """Fold the records that a partition inherits. If it has decided a command, nothing is folded: its shard already
-    contains them.
+    """Fold the records that a partition inherits. If the partition has decided a command, nothing is folded: its shard
+    already contains these records.
 
     Folding is idempotent, so the next owner repeats an interrupted fold. The entries of deferred commands are inherited
     until the partition is activated: from then on they are in its own partition of the deferred topic. Raises
@@ -63,7 +63,7 @@ def inherit_before_split(
 def _split_as_of_now(parent: PartitionLog) -> Split:
     """Return the split that the partition would write now; only the fields that folding uses are set."""
     outcomes = parent.bounds("outcomes")
-    # Requested after the outcomes, so that the events of these outcomes are below the end.
+    # Requested after the bounds of the outcomes, so that the events of these outcomes are below the events' end.
     events = parent.bounds("events")
     last = parent.last_record("outcomes", *outcomes)
     outcomes_end, clock = (0, 0) if last is None else (last.offset + 1, last.timestamp)
@@ -75,7 +75,7 @@ def _fold_parent(
 ) -> None:
     """Fold a parent's logs up to its split. Start at the offsets up to which the shard has already folded them.
 
-    A log that is folded completely is not read: that saves time, while commands of the child's keys wait.
+    A log that is folded completely is not read. That saves time, and commands of the child's keys wait meanwhile.
     """
     inherited = cache.inherited()
     folded_before = folded = inherited.get(split.partition, FoldedOfParent())
@@ -154,7 +154,8 @@ def _inherited_entries(parent: PartitionLog, key_filter: KeyHome, split: Split) 
     """Return the deferred commands that a child inherits, by the keys of their entries in the child. The entries count
     as not resubmitted, even if the parent has resubmitted the commands.
 
-    The parent has written no record of these keys since the split, so compaction keeps the last record of each key.
+    The parent has written no record of these keys since the split. So the last record of each key is from before the
+    split, and compaction keeps it.
     """
     entries: dict[str, Deferral | None] = {}
     start = parent.bounds("deferred")[0] if split.deferred else 0

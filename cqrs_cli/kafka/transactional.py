@@ -31,14 +31,14 @@ TRANSACTION_TIMEOUT = 20.0
 
 #: Timeout in seconds for a coordinator's answer to a position or a commit; milliseconds are usual. A call whose
 #: coordinator was lost may never return, so the timeout ends before a new coordinator is elected
-#: (`broker.session.timeout.ms`, 9 s). The fence of the next owner asks for the new coordinator ten times a second; a
-#: commit in progress would find it a second or two later.
+#: (`broker.session.timeout.ms`, 9 s). Giving up is faster than waiting: the fence of the next owner asks for the new
+#: coordinator ten times a second, and a commit in progress would find it a second or two later than the fence.
 COORDINATOR_TIMEOUT = 4.0
 
 #: Seconds to wait for delivery reports before asking the producer whether a record failed.
 FLUSH_TIMEOUT = 0.5
 
-#: Timeouts in seconds of one request for the fence: of the first request, and the longest timeout of later requests.
+#: Timeouts in seconds of an `init_transactions` call: the first timeout, and the longest, as each retry doubles it.
 _FIRST_FENCE_TIMEOUT, _MAX_FENCE_TIMEOUT = 0.02, 0.1
 
 
@@ -89,16 +89,18 @@ class TransactionalWriter:
         self._producer = producer(
             connection,
             transactional_id=transactional_id,
-            on_error=self._unreachable_errors.append,  # refers to no writer, so that a dropped writer drops its client
+            # Not a method of the writer: a reference to the writer would keep the client of a dropped writer alive.
+            on_error=self._unreachable_errors.append,
             transaction_timeout_ms=int(timeout * 1000),
             linger_ms=1000,  # the timer sends nothing: `flush` sends the records at once
             batch_size=request_bytes,
             message_max_bytes=64 * 1024 * 1024,  # the broker checks the size, after compression
             queue_buffering_max_messages=500_000,
             queue_buffering_max_kbytes=256 * 1024,
-            retry_backoff_ms=1,  # consecutive transactions meet CONCURRENT_TRANSACTIONS: 4 ms instead of 100
+            # A transaction right after another one gets CONCURRENT_TRANSACTIONS: its retries take 4 ms instead of 100.
+            retry_backoff_ms=1,
             retry_backoff_max_ms=5,
-            reconnect_backoff_max_ms=250,  # also for a newly elected coordinator: ten seconds by default
+            reconnect_backoff_max_ms=250,  # by default ten seconds, also before it connects to a new coordinator
             **({"debug": "protocol"} if failpoints.armed("commit.sent") else {}),
         )
 
@@ -167,7 +169,9 @@ class TransactionalWriter:
             except KafkaException:
                 raise  # the next fence aborts: this broker may not answer
             except Exception:
-                if transaction.began_at is not None:  # else readers would wait until its timeout
+                if (
+                    transaction.began_at is not None
+                ):  # without the abort, readers would wait until its timeout
                     with suppress(KafkaException):
                         self._call(self._producer.abort_transaction, self._timeout)
                 raise
@@ -198,7 +202,7 @@ class TransactionalWriter:
         except KafkaException as error:
             if error.args[0].code() != KafkaError._STATE:
                 raise
-            self._send_offset(group, position)  # a record has failed: only the next call reports its error
+            self._send_offset(group, position)  # a record has failed: only this second call raises its error
         failpoints.reached("offsets.after")
         # Other records stay queued after a failed record: `commit_transaction` would wait for them until its timeout.
         deadline = time.monotonic() + self._timeout

@@ -42,8 +42,8 @@ class PartitionKeys:
     """The keys in one partition of the keys topic, read on demand.
 
     `keyring`: None for a reader that decrypts nothing. `only`: the only aggregate id whose keys count; None for all.
-    `max_age`: seconds after which known keys are read again before use; None for a reader that reads all
-    events in order, because it reads the `Erased` of each key that it knows. `clock`: wall-clock time in seconds,
+    `max_age`: seconds after which known keys are read again before use. None means never: a reader of all events in
+    order learns from the `Erased` events which keys to drop. `clock`: wall-clock time in seconds,
     because a monotonic clock may stop while the machine is suspended.
     """
 
@@ -64,7 +64,8 @@ class PartitionKeys:
         self._decrypted = DecryptedKeys(log.topic, self._table_of, load_keyring)
         self._next_offset = 0  # the offset up to which the keys were read
         self._end: int | None = None  # the high watermark of the keys at the last request
-        #: By partition of the events: the offset below which all events were committed before `_end` was requested.
+        #: Events partition → offset. `_end` includes the keys of all events below this offset, because it was requested
+        #: after their commit.
         self._seen: dict[int, int] = {}
         #: Unresolved keys by key id: the key is gone, and no `Erased` has named it yet.
         self.unresolved_keys: dict[str, UnresolvedKey] = {}
@@ -78,7 +79,8 @@ class PartitionKeys:
     def read_if_needed(self, events_partition: int, uses: list[KeyUse]) -> None:
         """Read more keys if one of these values, in the partition `events_partition`, cannot be classified yet.
 
-        All events that are committed when the end of the keys is requested count as seen, so a replay requests it once.
+        One request for the end of the keys is enough for all events that were committed before, so a replay makes only
+        one.
 
         Raises `ContradictionError` if the topic has no record: compaction leaves at least one record, so keys were
         lost.
@@ -94,7 +96,10 @@ class PartitionKeys:
         self._seen[events_partition] = seen_end
 
     def _refresh(self) -> None:
-        """Drop the keys that were erased since the last read, if that read is more than `max_age` seconds ago."""
+        """If the last read is more than `max_age` seconds ago, read on, so that erased keys are dropped.
+
+        If it is more than `_REREAD_AFTER` seconds ago, forget all keys, so that they are read from the beginning.
+        """
         if self._max_age is None or self._end is None:
             return
         age = self._clock() - self._read_at
@@ -110,7 +115,7 @@ class PartitionKeys:
     def read_to_end(self) -> bool:
         """Read the keys up to their current end; return False if there is no record at all.
 
-        Raises `ContradictionError` as `key_bounds` does.
+        Raises `ContradictionError` for a truncated keys topic, as `key_bounds` does.
         """
         self._read_at = self._clock()
         start, end = key_bounds(self._log, self._partition, self._next_offset)

@@ -39,7 +39,8 @@ def retire_partitions(
     """Retire the partitions that the run still owns, several at a time, for at most `timeout` seconds.
 
     The committed claims show which partitions the run owns. The others are skipped, because each fence needs new
-    clients, and a standby run owns no partition. If the claims cannot be read, all partitions are retired.
+    clients: for a standby run, which owns no partition, nothing is fenced. If the claims cannot be read, all partitions
+    are retired.
     """
     partitions: Iterable[_P] = slots
     with suppress(CqrsError), ClaimReader(connection, slots) as reader:
@@ -55,8 +56,8 @@ def fence_and_replace_claim(open_session: Callable[[], Session[Any]], change: Cl
     """Fence a partition's owner, and replace its claim by the result of `change` for the position and the claim.
 
     `change` is called before the fence and, because a last commit may precede the fence, again after it; if it returns
-    None, the claim stays. Without a broker nothing happens. An owner that starts before the new claim is visible fences
-    this writer: then another attempt follows, at most three in all.
+    None, the claim stays. Without a broker nothing happens. If an owner starts before the new claim is visible, it
+    fences this writer. Then all of this is tried again, at most three times in all.
     """
     for _ in range(_TRIES):
         try:

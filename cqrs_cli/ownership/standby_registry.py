@@ -1,7 +1,8 @@
 """The standby registry: each standby run registers itself about every two seconds, so that other tools can name it.
 
-The registry is the metadata of an offset in the owners' group, like a heartbeat, in a topic of its own
-(`ClaimSlot.registry_topic`). If two runs register at once, one registration may be lost until its run registers again.
+Like a heartbeat, the registry is the metadata of a committed offset in the owners' group. The topic of this offset
+(`ClaimSlot.registry_topic`) has neither claims nor heartbeats. If two runs register at once, one
+registration may be lost until its run registers again.
 A registration expires after ten seconds.
 """
 

@@ -17,8 +17,10 @@ from cqrs_cli.proof.fingerprints import FitsCommand, fits_whole
 
 
 class Loss(NamedTuple):
-    """A loss that an operator accepted (`run --accept-loss`): `restart_command` is the command from which the owner
-    continued; `events` and `outcomes` are the ends of these logs.
+    """A loss that an operator accepted (`run --accept-loss`).
+
+    `restart_command`: the offset of the command at which the owner continued. `events`, `outcomes`: the end offsets of
+    these logs at that time.
     """
 
     restart_command: int
@@ -38,7 +40,9 @@ def check_shape(event: EventEnvelope) -> None:
 
 
 class PersonalScope(NamedTuple):
-    """The facts about an aggregate with personal fields. `active_keys` decrypts values with the active keys."""
+    """The facts about an aggregate with personal fields. `active_keys` decrypts the values whose keys are not erased;
+    None without a keyring.
+    """
 
     active_keys: ActiveKeys | None = None
     mask_document: MaskDocument = bytes  # makes encrypted and plain documents comparable
@@ -49,7 +53,7 @@ class Scope:
     """The verified partition, and the facts that its records must match."""
 
     aggregate: str
-    commands: str  # name of the commands topic, as in dead letters
+    commands: str  # name of the commands topic; dead letters contain it, too
     partition: int
     starts: Mapping[LogName, int]  # start offset of each log; earlier records are deleted
     shortest_window: int  # the shortest dedup window so far, ms
@@ -57,7 +61,8 @@ class Scope:
         None
     )  # the partition of a key; None: any partition
     loss: Loss | None = None
-    command_at: Callable[[int], Record | None] = lambda offset: None  # current record at an offset
+    #: Returns the command at an offset, if it exists.
+    command_at: Callable[[int], Record | None] = lambda offset: None
     topic_id: str = ""  # id of the commands topic
     longest_window: int | None = None  # the longest window so far, ms; None: it never changed
     #: Raises an error with the reason if an event cannot be read.
@@ -66,7 +71,7 @@ class Scope:
     key_history: KeyHistory | None = None  # after a repartitioning
     ends: Mapping[LogName, int] = field(default_factory=dict)  # end offset of each log, if known
     for_child: bool = False  # verifies a parent for its child partition
-    has_fingerprint: FitsCommand = fits_whole  # True if a fingerprint may be of a command
+    has_fingerprint: FitsCommand = fits_whole  # function: may this command have this fingerprint?
     personal: PersonalScope | None = None  # None without personal fields
 
     def partition_at_command(self, key: bytes, command_offset: int) -> int | None:

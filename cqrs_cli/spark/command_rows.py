@@ -56,7 +56,7 @@ def _command_columns(envelopes: list[CommandEnvelope | None]) -> "list[pyarrow.A
 
 
 def _sent_data(envelope: CommandEnvelope | None) -> str | None:
-    """Return the data as it was sent; None if it is not a command, not UTF-8, or an unavailable payload."""
+    """Return the data as sent; None if the record is no command, the data are not UTF-8, or the payload is missing."""
     try:
         return None if envelope is None or envelope.datasha256 else bytes(envelope.data).decode()
     except UnicodeDecodeError:

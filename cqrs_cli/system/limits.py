@@ -85,13 +85,13 @@ def raise_descriptors(needed_count: int) -> int:
     return needed_count if limit is None else limit
 
 
-def _raise_limit(kind: int, needed_count: int) -> int | None:
-    """Raise the soft limit to `needed_count` as far as the hard limit allows; return the soft limit, None if
+def _raise_limit(kind: int, needed: int) -> int | None:
+    """Raise the soft limit to `needed` (files or bytes) as far as the hard limit allows; return the soft limit, None if
     unlimited.
     """
     soft, hard = _soft_and_hard_limit(kind)
-    if soft is not None and soft < needed_count:
-        new_limit = needed_count if hard is None else min(needed_count, hard)
+    if soft is not None and soft < needed:
+        new_limit = needed if hard is None else min(needed, hard)
         with suppress(ValueError, OSError):  # macOS has another, lower limit for each process
             resource.setrlimit(kind, (new_limit, resource.RLIM_INFINITY if hard is None else hard))
     return _soft_and_hard_limit(kind)[0]

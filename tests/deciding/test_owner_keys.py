@@ -119,7 +119,9 @@ def test_truncated_keys_topic_stops_an_owner(owner: OwnerStates, logs: LogsInMem
     owner.decide(register(1), register(2, "d"))
     owner.states.flush()
     del logs.keys.records[1:]
-    with pytest.raises(ContradictionError, match=r"customer\.keys partition 0 ends at 1, before the 2"):
+    with pytest.raises(
+        ContradictionError, match=r"customer\.keys partition 0 ends at 1, but was already read up to 2"
+    ):
         OwnerStates(logs, owner.store, owner.cache).recover()
 
 

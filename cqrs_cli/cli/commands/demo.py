@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cqrs_cli.demo.read_model import ReadModel
     from cqrs_cli.settings.settings import Settings
 
-#: The text that replaces the rows of the read model without SQLAlchemy.
+#: Printed instead of the read model's rows if SQLAlchemy is not installed.
 _WITHOUT_SQLALCHEMY = f"It needs SQLAlchemy: {install('projections')}"
 
 
@@ -125,8 +125,8 @@ def _run_demo(cli: Cli) -> "DemoResults":
         show(comparison_text(live, replayed))
         with cli.show_spinner("filling a table from the events"):
             read_model = read_model_future.result()
-    code = f"projections/{project.PROJECTION}.py"
-    show(f"The order as a row of a database; its projection is {code}:\n")
+    projection_file = f"projections/{project.PROJECTION}.py"
+    show(f"The order as a row of a database; its projection is {projection_file}:\n")
     show(table(read_model.rows, read_model_columns(read_model.rows)) if read_model else _WITHOUT_SQLALCHEMY)
     show("")
     return DemoResults(story.decided, story.outcomes, story.accounts, live, replayed, timeout, read_model)

@@ -18,7 +18,10 @@ POLL_INTERVAL = 0.3
 
 
 class Reloader:
-    """Keeps a run alive, and restarts it with changed code. `command` is the run without --reload."""
+    """Starts a run, and restarts it when its code changes. A run that ended by itself starts again then, too.
+
+    `command`: the run without --reload. `names`: the aggregates whose contracts are compared; None means all.
+    """
 
     def __init__(
         self,
@@ -34,7 +37,7 @@ class Reloader:
         self._report = report
         self._child: subprocess.Popen[bytes] | None = None
         #: The run writes a byte to this pipe once it has loaded the checked code; None after the byte was read.
-        self._start_reports: BinaryIO | None = None
+        self._start_pipe: BinaryIO | None = None
         #: The files and contracts of the running code.
         self._sources: Sources = {}
         self._contracts: Contracts = {}
@@ -56,8 +59,8 @@ class Reloader:
         # A process group of its own: the terminal does not send Ctrl-C to it, so it gets a signal only once, from here.
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
-        self._close_start_reports()
-        self._start_reports = os.fdopen(reader, "rb", buffering=0)
+        self._close_start_pipe()
+        self._start_pipe = os.fdopen(reader, "rb", buffering=0)
         variables = {CHECKED_CODE: sources_digest(self._sources), STARTED_FD: str(writer)}
         try:
             self._child = subprocess.Popen(
@@ -67,20 +70,20 @@ class Reloader:
             os.close(writer)
 
     def _is_starting(self) -> bool:
-        """Return True until the run has loaded its code; if the files then differ from the checked files, it exits."""
-        if self._start_reports is not None and self._start_reports.read(1):
-            self._close_start_reports()
-        return self._start_reports is not None
+        """Return True until the run has loaded its code. If the checked files have changed by then, it exits."""
+        if self._start_pipe is not None and self._start_pipe.read(1):
+            self._close_start_pipe()
+        return self._start_pipe is not None
 
-    def _close_start_reports(self) -> None:
-        if self._start_reports is not None:
-            self._start_reports.close()
-            self._start_reports = None
+    def _close_start_pipe(self) -> None:
+        if self._start_pipe is not None:
+            self._start_pipe.close()
+            self._start_pipe = None
 
     def _stop(self) -> None:
         """Stop the run as Ctrl-C does, and wait for its end. A second Ctrl-C is forwarded."""
         child, self._child = self._child, None
-        self._close_start_reports()
+        self._close_start_pipe()
         if child is None:
             return
         if child.poll() is None:

@@ -55,7 +55,7 @@ class CheckpointSource:
         )
 
     def history_mismatch(self, positions: Positions) -> str:
-        """Return why the log is not the log from which a shard with these positions was folded; empty if it is."""
+        """Check that a shard with these positions was folded from this log; return the mismatch, or an empty text."""
         return history_mismatch(self.log, positions.last_event, positions.last_outcome)
 
 

@@ -53,7 +53,7 @@ class GatewayProtocol(H11Protocol):
         """Cancel the timers."""
         super().connection_lost(exc)
         self._stop_idle()
-        self._stop_watching()
+        self._stop_stall_timer()
 
     def data_received(self, data: bytes) -> None:
         """Handle received bytes. Only a complete request head ends the idle time; single bytes do not."""
@@ -70,12 +70,12 @@ class GatewayProtocol(H11Protocol):
     def pause_writing(self) -> None:
         """Start the stall timer: the write buffer is full, because the client receives too slowly."""
         super().pause_writing()
-        self._watch_reader()
+        self._start_stall_timer()
 
     def resume_writing(self) -> None:
         """Stop the stall timer: the client has received most of the write buffer."""
         super().resume_writing()
-        self._stop_watching()
+        self._stop_stall_timer()
 
     def _has_request(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
@@ -96,20 +96,20 @@ class GatewayProtocol(H11Protocol):
         self.transport.close()
         self._idle_timer = self.loop.call_later(self.idle.limits.stall_timeout, self.transport.abort)
 
-    def _watch_reader(self) -> None:
+    def _start_stall_timer(self) -> None:
         """Abort the connection if the client receives nothing for a time, because unsent bytes occupy memory."""
         unsent = self.transport.get_write_buffer_size()
 
         def check_progress() -> None:
             if self.transport.get_write_buffer_size() < unsent:
-                self._watch_reader()
+                self._start_stall_timer()
             else:
                 self.transport.abort()
 
-        self._stop_watching()
+        self._stop_stall_timer()
         self._stall_timer = self.loop.call_later(self.idle.limits.stall_timeout, check_progress)
 
-    def _stop_watching(self) -> None:
+    def _stop_stall_timer(self) -> None:
         if self._stall_timer is not None:
             self._stall_timer.cancel()
             self._stall_timer = None

@@ -1,4 +1,7 @@
-"""Step 3 of an owner (`owner.ReactingOwner`): read events, react, commit commands and position in one transaction."""
+"""The loop of an owner of an events partition: read events, react, commit commands and position in one transaction.
+
+`owner.ReactingOwner` describes the steps before the loop.
+"""
 
 import time
 from collections.abc import Callable
@@ -29,7 +32,7 @@ from cqrs_cli.ownership.signals import BatchTooLarge
 
 @dataclass
 class ReactionContext:
-    """The code of a process manager and its progress, which each owner passes to the next owner."""
+    """The code of a process manager, and its progress in one partition. An owner that restarts continues with it."""
 
     loaded: LoadedProcess
     composer: Composer
@@ -61,7 +64,7 @@ class ReactLoop(Loop):
         self.polled_until = start  # the offset up to which events were polled
         self.current_event: Record | None = None  # the event that `react` is processing
         self.poison_event = poison_event(session.own_claim.suspects)
-        #: Returns the first positions of the child partitions that split at or before the given position.
+        #: Given a position in this partition, returns the first position of each child for the splits up to there.
         self.due_positions: Callable[[int], dict[EventPartition, ProcessPosition]] = lambda position: {}
 
     def start_polling(self) -> None:
@@ -84,7 +87,9 @@ class ReactLoop(Loop):
         self.run_due_work()
 
     def run_due_work(self) -> None:
-        """Write the first position of each child partition whose keys have no unprocessed events before the split."""
+        """Let child partitions start: write the first position of each child when the events of its keys before the
+        split are processed.
+        """
         if first_positions := self.due_positions(self.position):
             self.session.target_positions = first_positions
             self.session.commit_position(self.position)

@@ -26,7 +26,9 @@ class Login(NamedTuple):
 
 
 def login(properties: Mapping[str, str]) -> Login | None:
-    """Return the login in `sasl.jaas.config`, if any; raises `ConfigurationError`, which quotes no part of it."""
+    """Return the login in `sasl.jaas.config`, if any; raises `ConfigurationError`, whose text quotes no part of the
+    property, because that contains a password.
+    """
     text = properties.get("sasl.jaas.config")
     if text is None:
         return None
@@ -69,7 +71,9 @@ class Tls(NamedTuple):
 
 
 def tls(properties: Mapping[str, str]) -> Tls:
-    """Return the `ssl.*` properties, by Java's names or librdkafka's; raises `ConfigurationError` for JKS stores."""
+    """Return the `ssl.*` properties, by Java's names or librdkafka's; raises `ConfigurationError` for a truststore that
+    is not PEM, and a keystore that is neither PEM nor PKCS12.
+    """
     algorithm = properties.get("ssl.endpoint.identification.algorithm", "https")
     truststore = properties.get("ssl.truststore.location")
     if truststore and (truststore_type := _store_type("truststore", truststore, properties)) != "PEM":

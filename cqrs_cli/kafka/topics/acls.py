@@ -52,7 +52,7 @@ def denied_acls(missing_acls: Sequence[RequiredAcl], role: Role) -> Configuratio
         return missing_acls[0].denied(role)
     acl_list = "; ".join(map(str, missing_acls))
     return ConfigurationError(
-        f"{role} lacks these ACLs: {acl_list}", f"cqrs doctor --for {role} shows how to grant each"
+        f"not allowed, which {role} needs: {acl_list}", f"cqrs doctor --for {role} shows how to grant each"
     )
 
 

@@ -109,5 +109,5 @@ def denied_process_acls(missing_acls: Sequence[RequiredAcl]) -> ConfigurationErr
         return missing_acls[0].denied()
     acl_list = "; ".join(map(str, missing_acls))
     return ConfigurationError(
-        f"the process manager lacks these ACLs: {acl_list}", "docs/processes.md shows how to grant each"
+        f"not allowed, which a process manager needs: {acl_list}", "docs/processes.md shows how to grant each"
     )

@@ -19,7 +19,7 @@ UNENCRYPTED_KINDS: tuple[Kind, ...] = ("commands", "dead-letters")
 #: Minimal lifetime of a tombstone of the deferred topic, ms, so that a reader that stopped half-way still reads it.
 MIN_TOMBSTONE_MS = 24 * 3600 * 1000
 
-#: Milliseconds after which compaction may, and must, remove a replaced record of the keys topic.
+#: Milliseconds after which a segment of the keys topic is closed, and compaction must remove its replaced records.
 COMPACTION_LAG_MS = 3600 * 1000
 
 #: Milliseconds after which a segment with unencrypted values is closed: retention deletes closed segments only.
@@ -32,10 +32,11 @@ ENVELOPE_OVERHEAD = 64 * 1024
 ANY_DIFFERENCE = 2**63 - 1
 
 #: The limits for a record's timestamp before and after the broker's clock. Events, outcomes and dead letters have their
-#: command's timestamp: if the clock jumped by more than the hour that Kafka allows, a command could never be decided.
+#: command's timestamp. With Kafka's default limit, an hour, no command could be decided after a larger clock jump.
 TIMESTAMP_LIMITS = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 
-#: `max.message.bytes` of commands and events, unless the commands topic exists with another value: Kafka's own default.
+#: Kafka's default `max.message.bytes`, used for commands and events. If the commands topic exists with another value,
+#: its value is used.
 MAX_MESSAGE_BYTES = 1_048_588
 
 
@@ -182,7 +183,7 @@ class Topics:
 class AggregateTopics:
     """One aggregate's topics as the cluster describes them: their ids, and their limits for records.
 
-    `partitions`: the partition count of the commands topic, which grows last.
+    `partitions`: the partition count of the commands topic. A repartitioning raises this count last.
     """
 
     topics: Topics

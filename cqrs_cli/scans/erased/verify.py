@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class ErasureReport:
     """The findings in the topics and in files. `locations`: the folders that were searched.
 
-    `caches`: the number of deleted keys in the owners' caches on this machine, by folder. An owner drops them before it
-    decides.
+    `caches`: the number of deleted data keys that are still in an owner's key cache on this machine, by the cache's
+    folder. They are no violations, because the owner drops them before it decides.
     """
 
     topics: TopicSearch

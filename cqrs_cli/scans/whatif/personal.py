@@ -54,7 +54,7 @@ class ScratchKey:
 
 @dataclass
 class HistoricKeys:
-    """The data keys of aggregates, and the deferred commands, which take 500 bytes of memory each."""
+    """The data keys of aggregates, and the deferred commands as sent, each of which takes 500 bytes of memory."""
 
     aggregate: Aggregate
     active_keys: dict[str, DataKey] = field(default_factory=dict)
@@ -94,9 +94,10 @@ class HistoricKeys:
                     keys[event.subject] = DataKey(logged_kid, key.secret)
 
     def restore_sent_data(self, command: DecidedCommand) -> DecidedCommand:
-        """Return the command with the data that its sender sent, because owners resubmitted it encrypted.
+        """Return the command with the data that its sender sent: owners resubmit deferred commands encrypted.
 
-        A command that was deferred before the simulated range has redacted values. An ERASED command is not changed.
+        A command that was deferred before the simulated range gets redacted values. A command with the reason ERASED is
+        not changed.
         """
         verdict = command.outcome.data
         if not self.aggregate.has_personal_fields or verdict.reason == Reason.ERASED.name:

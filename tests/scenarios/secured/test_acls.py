@@ -117,7 +117,7 @@ def test_repartition_names_missing_acls_first(secured: Secured, users: Users) ->
         RequiredAcl("Create", "topic", topics.lineage),
     ):
         operator.revoke(acl)
-        with pytest.raises(ConfigurationError, match="repartition lacks these ACLs") as error_info:
+        with pytest.raises(ConfigurationError, match="which repartition needs") as error_info:
             repartition(operator.connection, topics, 2, "murmur2")
         assert str(acl) in error_info.value.message
         operator.restore(acl)

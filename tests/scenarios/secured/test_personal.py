@@ -119,7 +119,7 @@ def test_verify_erasure_names_missing_acls_first(
     assert count() == 0 and len(key_topic_acls(reader)) == 2
     for acl in reader.acls:
         reader.revoke(acl)
-        with pytest.raises(ConfigurationError, match="read lacks these ACLs") as error_info:
+        with pytest.raises(ConfigurationError, match="not allowed, which read needs") as error_info:
             count()
         assert str(acl) in error_info.value.message
         reader.restore(acl)
