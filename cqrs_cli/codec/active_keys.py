@@ -51,10 +51,11 @@ class ActiveKeys:
 
     def _find_damaged(self, subject: str, location: str, data: bytes) -> Iterator[str]:
         members = encrypted_members(data)
-        wrapped = self._find_key(subject) if members else None
-        for name, value in members.items() if wrapped is not None else ():
+        if not members or (wrapped := self._find_key(subject)) is None:
+            return
+        for name, value in members.items():
             try:
-                if wrapped is None or kid_of(value) != wrapped.kid:
+                if kid_of(value) != wrapped.kid:
                     continue
                 data_key = self._data_key_or_problem(subject, wrapped)
                 if isinstance(data_key, DataKey):
