@@ -141,7 +141,7 @@ def warm_up(environment: Environment, topics: Topics, arguments: argparse.Namesp
 def _measure(
     environment: Environment, topics: Topics, arguments: argparse.Namespace, label: str, pid: int
 ) -> dict[str, object]:
-    """Measure one run. `pid`: the process whose processor time, with that of its children, is the owners' time."""
+    """Measure one run. `pid`: the root of the process tree whose processor time is the owners' time."""
     began_at, broker_before, owners_before = (
         time.perf_counter(),
         environment.broker_cpu(),

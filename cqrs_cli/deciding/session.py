@@ -152,8 +152,8 @@ class OwnerSession(Session[FencedWriter]):
         """Return the end of the log if only control records and aborted records are left from `offset` on, else
         `offset`.
 
-        A position before such records becomes ambiguous: once retention has deleted them, nobody can tell them from
-        commands that were never decided.
+        A position before such records becomes ambiguous: once retention has deleted them, no later owner can
+        distinguish them from commands that were never decided.
         """
         start, end = self.log.watermarks(self.consumer, "commands")
         only_control_records = (

@@ -183,11 +183,10 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
             retire_processes(self._processes)
 
     def abort_tasks(self, jobs: Sequence[LongJob[OwnerExit[Any]]]) -> bool:
-        """Tell the tasks to end, and fence the owned partitions. Then cancel the remaining tasks, whose workers Spark
-        kills only after up to two seconds, and fence partitions that were claimed in the meantime. Tasks that write
-        their last checkpoints have time to finish.
-
-        Without a broker no partition can be fenced, and no owner learns of the end: all tasks are cancelled at once.
+        """Request the end of the tasks, and fence the owned partitions. Then cancel the remaining tasks, whose workers
+        Spark kills only after up to two seconds, and fence partitions that were claimed in the meantime. Tasks that
+        write their last checkpoints have time to finish. Without a broker no partition can be fenced, and no owner
+        learns of the end: all tasks are cancelled at once.
         """
         if not jobs:
             return True

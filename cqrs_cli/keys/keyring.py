@@ -98,7 +98,7 @@ def _missing_kek(what: str, master: str) -> ContradictionError:
 def load_keyring(address: str, root: Path = Path()) -> Keyring:
     """Load the keyring at an address; the path of a file is relative to `root`.
 
-    Raises `ConfigurationError`, whose hint says what to correct.
+    Raises `ConfigurationError`, whose hint names the correction.
     """
     kind, _, rest = address.partition(":")
     text: str | bytes

@@ -17,7 +17,7 @@ MAX_METADATA = 4096
 #: The attempt of a terminal claim, which ends its run. No task has so high an attempt.
 TERMINAL = 2**31 - 1
 
-#: Stands for a topic id that is unknown, because the claim replaced a commit without a claim.
+#: The placeholder for a topic id that is unknown, because the claim replaced a commit without a claim.
 UNKNOWN_TOPIC = ""
 UNKNOWN_TOPICS = (UNKNOWN_TOPIC, UNKNOWN_TOPIC)
 

@@ -33,7 +33,7 @@ class Rules:
         open_deferrals: Mapping[CommandPosition, OpenDeferral] | None = None,
         events_complete: bool = True,
     ) -> None:
-        """`open_deferrals` and `events_complete`: what the partition inherits, without `earlier_checkpoint`."""
+        """`open_deferrals`, `events_complete`: the state that the partition inherits without `earlier_checkpoint`."""
         report = Report() if earlier_checkpoint is None else earlier_checkpoint.report
         self.commands = report.commands
         self.given_up = report.given_up

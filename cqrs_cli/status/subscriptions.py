@@ -12,7 +12,9 @@ from cqrs_cli.telemetry.blocked_file import read_reason
 
 
 def subscription_status(state: SubscriptionState, topics: ProcessTopics, state_dir: Path) -> PartitionStatus:
-    """Return the status of a subscription. If its owner is on this machine, the status says why the owner waits."""
+    """Return the status of a subscription. If its owner is on this machine, the status has the reason why the owner
+    waits.
+    """
     subscription, source, position = state.subscription, state.subscription.source, state.position
     offset = None if position is None else position.offset
     lag = 0 if offset is None else max(0, state.end - max(state.start, offset))

@@ -48,7 +48,7 @@ class DatagramListener(ABC):
         self._socket.close()
 
     def end_tasks(self) -> None:
-        """Tell the tasks to end: now each task that has reported, later each task that reports."""
+        """Request the end of the tasks: now of each task that has reported, later of each task that reports."""
         self._ends_tasks = True
         for sender in list(self._senders):
             self._send_end(sender)
