@@ -6,9 +6,9 @@ from typing import Any, Literal, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
-from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
-from cqrs_cli.kafka.connection.advertised import advertised_listeners_error
+from cqrs_cli.errors import CqrsError, UnavailableError
 from cqrs_cli.kafka.connection.cluster import Cluster
+from cqrs_cli.kafka.connection.connection_error import connection_error, unavailable
 from cqrs_cli.kafka.connection.librdkafka_log import LIBRDKAFKA_LOG
 from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
 from cqrs_cli.kafka.topics.acls import RequiredAcl
@@ -21,12 +21,12 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 REQUEST_TIMEOUT = 10.0
 
 #: librdkafka opens a client's second connection, to a broker from the metadata, only after half of
-#: `reconnect.backoff.ms` (100 by default). With 20 the first answer comes after 15 ms instead of 55. While a broker is
-#: down, the pause still doubles up to ten seconds: a coordinator that has just started reports outdated positions.
+#: `reconnect.backoff.ms` (100 by default). With 20 the first answer comes after 15 ms instead of 55. The longest
+#: pause while a broker is down stays at ten seconds: a coordinator that has just started reports outdated positions.
 _FAST_RECONNECT = {"reconnect.backoff.ms": 20}
 
-#: Seconds within which a healthy broker answers the first request.
-FIRST_ANSWER_TIMEOUT = 1.0
+#: Timeouts in seconds: for a healthy broker's first answer, and for the search for the reason of a failed connection.
+FIRST_ANSWER_TIMEOUT, REASON_TIMEOUT = 1.0, 5.0
 
 
 def consumer(
@@ -56,7 +56,7 @@ def consumer(
             "enable.partition.eof": True,
             "check.crcs": True,
             "fetch.wait.max.ms": 100,
-            "fetch.queue.backoff.ms": 1,  # 0 busy-polls, the default of 1000 starves a reader with a backlog
+            "fetch.queue.backoff.ms": 1,  # 0 polls busily; with the default, 1000, a backlog is read slowly
             **{name.replace("_", "."): value for name, value in overrides.items()},
         },
         logger=LIBRDKAFKA_LOG,
@@ -68,8 +68,8 @@ def bulk_consumer(
 ) -> Consumer:
     """Return a consumer for bounded reads, which may be long: large fetches, a deep queue (at most 16 MiB).
 
-    A bounded read mostly ends at a control record, so its last fetch is empty. The broker holds an empty fetch back for
-    2 ms at most; with the default of `consumer` each read would end 100 ms later.
+    A bounded read usually ends at a control record, so its last fetch is empty. The broker delays an empty fetch for at
+    most 2 ms; with the 100 ms of `consumer`, each read would end 100 ms later.
     """
     settings = {
         "queued_min_messages": 200_000,
@@ -112,14 +112,15 @@ def producer(
 def fetch_metadata(connection: Cluster, client: Consumer | Producer, topic: str | None = None) -> Any:
     """Return the metadata of the cluster, and of one topic or, without a `topic`, of all topics.
 
-    It is the first request of a command. librdkafka retries until its timeout, even if no retry can help, and then
-    reports no reason. So kafka-python is asked for the reason after `FIRST_ANSWER_TIMEOUT` seconds. Raises
-    `UnavailableError` with the reason.
+    This is the first request of a CLI command. If no broker answers, librdkafka retries until its timeout, even if no
+    retry can help, and then reports no reason. So after `FIRST_ANSWER_TIMEOUT` seconds, a new connection is opened to
+    find the reason. Raises `UnavailableError` with the reason.
     """
     try:
         return _request_metadata(client, topic, FIRST_ANSWER_TIMEOUT)
     except KafkaException:
-        _raise_reason(connection)
+        if (reason := connection_error(connection, REASON_TIMEOUT)) is not None:
+            raise reason from None
     try:
         return _request_metadata(client, topic, REQUEST_TIMEOUT)
     except KafkaException as error:
@@ -142,15 +143,6 @@ def _request_metadata(client: Consumer | Producer, topic: str | None, timeout: f
     return (
         client.list_topics(timeout=timeout) if topic is None else client.list_topics(topic, timeout=timeout)
     )
-
-
-def _raise_reason(connection: Cluster) -> None:
-    from cqrs_cli.kafka.admin import client as admin_client
-
-    try:
-        admin_client.connect(connection).close()
-    except ConfigurationError:
-        pass  # kafka-python does not support this configuration, so there is no reason
 
 
 def retry_while(request: Callable[[], _T], retriable: Collection[ErrorKind], timeout: float) -> _T:
@@ -179,8 +171,8 @@ def is_denied(error: KafkaException | KafkaError) -> bool:
     return error_kind(error) is ErrorKind.DENIED
 
 
-def is_broken(error: BaseException) -> bool:
-    """True if a client is unusable from now on, mostly because another client has fenced it."""
+def is_client_unusable(error: BaseException) -> bool:
+    """True if the client with this error is unusable from now on, usually because another client has fenced it."""
     return isinstance(error, KafkaException) and error_kind(error) is ErrorKind.CLIENT_UNUSABLE
 
 
@@ -191,7 +183,7 @@ def is_group_denied(error: KafkaError) -> bool:
 
 def to_error(connection: Cluster, error: KafkaException | KafkaError, required_acl: RequiredAcl) -> CqrsError:
     """Return the error to raise for an error of librdkafka; `required_acl`: the ACL that the request needed."""
-    return required_acl.denied() if is_denied(error) else unreachable_error(connection, error)
+    return required_acl.denied_error() if is_denied(error) else unreachable_error(connection, error)
 
 
 def is_unreachable(error: KafkaError) -> bool:
@@ -200,14 +192,11 @@ def is_unreachable(error: KafkaError) -> bool:
 
 
 def unreachable_error(connection: Cluster, error: KafkaException | KafkaError | str) -> UnavailableError:
-    """Return the error to raise if no broker answered. It names a wrong `advertised.listeners`."""
-    if (wrong_listeners := advertised_listeners_error(connection)) is not None:
-        return wrong_listeners
-    detail = error if isinstance(error, str) else str(kafka_error(error).str())
-    return UnavailableError(
-        f"no answer from Kafka at {connection.bootstrap_server} ({detail})",
-        "check -b/--bootstrap-server and that the broker runs: cqrs doctor",
-    )
+    """Return the error to raise if no broker answered. Its reason comes from a new connection, for example a rejected
+    login; if the new connection succeeds, the reason is the error of the request.
+    """
+    reason = error if isinstance(error, str) else str(kafka_error(error).str())
+    return connection_error(connection) or unavailable(connection, reason)
 
 
 def kafka_error(error: KafkaException | KafkaError) -> KafkaError:

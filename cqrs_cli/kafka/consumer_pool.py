@@ -26,24 +26,26 @@ class ConsumerPool:
 
     @contextmanager
     def acquire(self, isolation: Isolation = "read_committed") -> Iterator[Consumer]:
-        """Acquire a consumer without assigned partitions, for the block."""
-        idle = self._idle[isolation]
-        client = idle.pop() if idle else _open_consumer(self._connection, self._group, isolation)
+        """Acquire a consumer without assigned partitions, for the `with` block."""
+        idle_clients = self._idle[isolation]
+        client = (
+            idle_clients.pop() if idle_clients else _open_consumer(self._connection, self._group, isolation)
+        )
         try:
             yield client
         except GeneratorExit:  # the reader stopped early
-            _release(client, idle)
+            _release(client, idle_clients)
             raise
         except BaseException:
             client.close()
             raise
-        _release(client, idle)
+        _release(client, idle_clients)
 
     def close(self) -> None:
         """Close the idle consumers. The next read opens a new consumer."""
-        for idle in self._idle.values():
-            while idle:
-                idle.pop().close()
+        for idle_clients in self._idle.values():
+            while idle_clients:
+                idle_clients.pop().close()
 
 
 @contextmanager
@@ -53,7 +55,7 @@ def pooled_consumer(
     isolation: Isolation = "read_committed",
     group: str | None = None,
 ) -> Iterator[Consumer]:
-    """Acquire a consumer for the block: from the pool or, without a `pool`, a new consumer of this `group`."""
+    """Acquire a consumer for the `with` block: from the `pool` or, if it is None, a new consumer of this `group`."""
     if pool is not None:
         with pool.acquire(isolation) as client:
             yield client
@@ -62,9 +64,9 @@ def pooled_consumer(
             yield client
 
 
-def _release(client: Consumer, idle: list[Consumer]) -> None:
+def _release(client: Consumer, idle_clients: list[Consumer]) -> None:
     client.unassign()
-    idle.append(client)
+    idle_clients.append(client)
 
 
 def _open_consumer(connection: Cluster, group: str | None, isolation: Isolation) -> Consumer:

@@ -16,9 +16,10 @@ from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.leaders import assign
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.observer import reached
 
 #: Reports a message to the operator.
-ReportProgress = Callable[[str], None]
+ReportMessage = Callable[[str], None]
 
 
 class EventPartition(NamedTuple):
@@ -34,16 +35,16 @@ class EventPartition(NamedTuple):
         return Topics(self.aggregate, self.topic.removesuffix(f"{self.aggregate}.events"))
 
 
-class OutgrownError(UnavailableError):
+class PartitionsAddedError(UnavailableError):
     """A topic of events has more partitions than the reader reads. After a restart it reads all partitions."""
 
 
 def require_all_partitions(counts: Mapping[str, int], sources: Iterable[EventPartition]) -> None:
-    """Raise `OutgrownError` if a topic has more partitions than `sources` lists."""
+    """Raise `PartitionsAddedError` if a topic has more partitions than `sources` lists."""
     read_counts = Counter(topic for topic, _ in {(source.topic, source.partition) for source in sources})
     for topic, count in counts.items():
         if count > read_counts[topic]:
-            raise OutgrownError(
+            raise PartitionsAddedError(
                 f"{topic} has {count} partitions now, {read_counts[topic]} of them are read",
                 "start it again: it then continues at its positions, and also reads the new partitions",
             )
@@ -66,8 +67,7 @@ class Tail(Protocol):
 class PartitionTail:
     """A reader of one partition of events, decoded by a codec.
 
-    With `wait_for_broker` it waits for a broker that does not answer, and reports that once; otherwise it raises
-    `UnavailableError`.
+    If no broker answers, `poll` raises `UnavailableError`; with `wait_for_broker`, `poll` reports this once, and waits.
     """
 
     def __init__(
@@ -75,7 +75,6 @@ class PartitionTail:
         connection: Cluster,
         source: EventPartition,
         start: int,
-        report: ReportProgress,
         codec: RecordCodec,
         reader: Consumer | None = None,
         *,
@@ -86,21 +85,22 @@ class PartitionTail:
         """
         self._source, self._codec, self._position = source, codec, start
         self.last_record: Record | None = None
-        self._pending: list[
-            Record
-        ] = []  # received but not returned yet: `poll` returns large data in portions
+        #: Records that were received but not returned yet: `poll` returns large data in portions.
+        self._pending: list[Record] = []
         self._reader = reader or clients.bulk_consumer(
             connection, on_error=self._on_client_error, fetch_wait_max_ms=100
         )
         assign(self._reader, [TopicPartition(source.topic, source.partition, start)])
         self._follower = (
-            readers.waiting_follower(connection, self._reader, report)
+            readers.waiting_follower(connection, self._reader, lambda text: reached("message", text=text))
             if wait_for_broker
             else Follower(self._reader, partial(readers.read_error, connection))
         )
 
     def poll(self, max_records: int) -> tuple[list[Record], int]:
-        """Raises the errors of decoding; the next call tries again."""
+        """Return decoded records, as `Tail.poll` does. After an error of decoding, the next call decodes the same
+        records again.
+        """
         source = self._source
         self._pending = self._pending or self._receive(max_records)
         batch = self._pending[:max_records]

@@ -6,9 +6,10 @@ Then the transaction is not committed.
 
 There is one exception: the commit marker of the writer's previous transaction may be missing, because Kafka can leave
 it out (kafka/admin/hanging.py). Then the log is one offset shorter, and the previous transaction is still open in it.
-The commit of this transaction commits both.
+The commit of the current transaction then commits both transactions.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -26,9 +27,11 @@ class ExpectedOffsets:
     """The expected and the reported ends of one writer's logs. Logs that were not read are not checked."""
 
     def __init__(self) -> None:
-        self._reported_ends: dict[str, int] = {}
-        self._last_records: dict[str, Record] = {}  # the last reported record
-        self._next_offsets: dict[str, int] = {}  # the offset of the next record
+        self._reported_ends: dict[str, int] = {}  # topic → the offset after the last reported record
+        self._last_records: dict[str, Record] = {}  # topic → the last reported record
+        self._next_offsets: dict[str, int] = {}  # topic → the expected offset of the next record
+        #: Topic → the number of reports that are missing in this transaction.
+        self._unreported_counts: Counter[str] = Counter()
         self._reported_topics: set[str] = set()  # topics with a delivery report in this transaction
         self._committed_topics: set[str] = set()  # topics with a committed record of this writer
         self._topics_without_marker: set[str] = set()  # topics without the marker of the last commit
@@ -40,14 +43,16 @@ class ExpectedOffsets:
 
     def start_transaction(self) -> None:
         """Begin a new transaction."""
+        self._unreported_counts.clear()
         self._reported_topics.clear()
         self._topics_without_marker.clear()
 
     def expect_records(self, topic: str, count: int, last_record: OutputRecord | None = None) -> OnDelivery:
-        """Expect `count` more records, of which `last_record` is the last record.
+        """Expect `count` more records in a topic. `last_record`: the last of them.
 
-        Return the callback for its delivery report.
+        Return the callback for the delivery report of the last record.
         """
+        self._unreported_counts[topic] += 1
         end = self._next_offsets.pop(topic, None)
         if end is not None:
             end += count
@@ -62,10 +67,12 @@ class ExpectedOffsets:
         error: KafkaError | None,
         message: Message,
     ) -> None:
+        """Handle a delivery report: compare the offset after its record with `expected_end` (None: not checked)."""
         offset = message.offset()
         if error is not None or offset is None or offset < 0:
             return
         end = offset + 1
+        self._unreported_counts[topic] -= 1
         self._reported_ends[topic] = end
         if last_record is not None:
             value, key, timestamp = last_record
@@ -84,13 +91,19 @@ class ExpectedOffsets:
         elif end > expected:
             self._error = UnreadRecordsError(topic, expected, end)
 
+    def are_all_reported(self) -> bool:
+        """Return True if all expected records of the transaction were written at their expected offsets. If a record
+        could not be written, its report is missing, or a later record does not get its expected offset.
+        """
+        return self._error is None and not any(self._unreported_counts.values())
+
     def raise_if_misplaced(self) -> None:
         """Raise `TopicRecreatedError` or `UnreadRecordsError` if a record did not get its expected offset."""
         if self._error is not None:
             raise self._error
 
     def complete_transaction(self) -> None:
-        """Register that the transaction is committed: in each log a marker follows its records."""
+        """Register that the transaction is committed: in each log, a transaction marker follows the records."""
         for topic in self._reported_topics:
             self._next_offsets[topic] = self._reported_ends[topic] + 1
             self._committed_topics.add(topic)

@@ -56,16 +56,16 @@ class Follower:
             return []
         if (pause := collect_at - time.monotonic()) > 0:
             time.sleep(pause)
-        arrived = (
+        new_messages = (
             [first_message, *self._reader.consume(max_messages - 1, 0)]
             if max_messages > 1
             else [first_message]
         )
-        if any(map(Message.error, arrived)):
-            arrived = self._without_errors(arrived)
-        if arrived:
+        if any(map(Message.error, new_messages)):
+            new_messages = self._without_errors(new_messages)
+        if new_messages:
             self.unreachable_error = None
-        return arrived
+        return new_messages
 
     def handle_client_error(self, error: KafkaError) -> None:
         """Handle an error of the client that comes without a message. A single unreachable broker is ignored, since its
@@ -79,9 +79,10 @@ class Follower:
         if not is_reported and self._on_unreachable is not None:
             self._on_unreachable()
 
-    def _without_errors(self, arrived: list[Message]) -> list[Message]:
+    def _without_errors(self, new_messages: list[Message]) -> list[Message]:
+        """Return the messages that are records. Handle the errors among them, as the table of the class describes."""
         messages = []
-        for message in arrived:
+        for message in new_messages:
             error = message.error()
             if error is None:
                 messages.append(message)

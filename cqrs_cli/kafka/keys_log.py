@@ -14,8 +14,8 @@ from cqrs_cli.kafka.topics.topics import Topics
 
 
 class KafkaKeysLog:
-    """The keys topic and the events topic of an aggregate. Raises `UnavailableError` without a broker, and while a
-    transaction stays open.
+    """The keys topic and the events topic of an aggregate. The methods raise `UnavailableError` if no broker answers,
+    or if a transaction stays open.
     """
 
     def __init__(self, connection: Cluster, topics: Topics) -> None:

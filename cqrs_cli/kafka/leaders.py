@@ -13,7 +13,7 @@ from cqrs_cli.kafka.error_kinds import ErrorKind
 #: Timeout in seconds of the first request, see `ask_leader`.
 _FIRST_CALL_TIMEOUT = 0.1
 
-#: No leader yet: the broker has just started, another broker takes over, or the partition is new.
+#: Errors of a partition without a leader: its broker has just started, another broker takes over, or it is new.
 _LEADERLESS = {ErrorKind.NO_LEADER, ErrorKind.UNKNOWN_PARTITION}
 
 _T = TypeVar("_T")
@@ -22,10 +22,11 @@ _T = TypeVar("_T")
 def assign(reader: Consumer, positions: list[TopicPartition]) -> None:
     """Assign partitions, and look up their leaders at once.
 
-    librdkafka (2.16) looks them up once a second. It looks them up earlier only if they are assigned before the
-    client's first answer from a broker, which arrives within milliseconds. A thread that waits for Python's interpreter
-    lock is too late: with six busy threads half of all reads took up to a second. Without other threads a third of
-    the reads took as long if the partitions were assigned 20 ms after the client was created.
+    librdkafka (2.16) looks up the leaders of assigned partitions once a second. It looks them up earlier only if the
+    partitions are assigned before the client's first answer from a broker, which arrives within milliseconds. A thread
+    that waits for Python's interpreter lock assigns too late: with six busy threads, half of all reads took up to a
+    second. Without other threads, a third of the reads took up to a second if the partitions were assigned 20 ms after
+    the client was created.
     """
     reader.assign(positions)
     for topic in {position.topic for position in positions}:
@@ -43,12 +44,12 @@ def ask_leader(reader: Consumer, topic: str, request: Callable[[float], _T], tim
     seconds.
 
     `request` is called with a timeout: 0.1 s for the first call, then a second. If a client is still connecting, its
-    first lookup of the leader may get lost, and it repeats the lookup only after 0.7 s (librdkafka 2.16; 1 in 40
-    clients if 16 are opened at once). A second call makes it look up at once. An error of the first call is ignored,
-    since it may only mean that no connection is up yet.
+    first lookup of the leader may get lost. The client repeats a lost lookup after 0.7 s (librdkafka 2.16; 1 in 40
+    clients if 16 are opened at once), or at once if `request` is called again. An error of the first call is ignored,
+    because it may only mean that no connection is up yet.
 
-    Once librdkafka knows a leader, it sends the request there, and waits for the timeout if that broker was lost.
-    So the client refreshes the leaders before each retry.
+    If librdkafka knows a leader, it sends the request to this broker, and waits for the timeout if the broker was lost.
+    So the leaders are refreshed before each retry.
     """
     deadline, answer_timeout = time.monotonic() + timeout, min(FIRST_ANSWER_TIMEOUT, timeout)
 

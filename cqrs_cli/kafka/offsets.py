@@ -49,7 +49,8 @@ def committed_offsets(
 def _metadata(position: TopicPartition) -> str:
     """Return the metadata of an offset; empty if another client wrote bytes that are not text.
 
-    confluent-kafka (2.16) ends its own metadata with a NUL, and reads the metadata of other clients up to the next NUL.
+    confluent-kafka (2.16) ends its own metadata with a NUL. It also reads the metadata of other clients up to the next
+    NUL, which may be beyond the end of the metadata.
     """
     try:
         return position.metadata or ""
@@ -69,7 +70,9 @@ def committed_offsets_now(
 
 
 def has_pending_commit(connection: Cluster, group: str, topic: str, partition: int) -> bool:
-    """True if the group's offset waits for the end of a transaction, and not for a slow broker."""
+    """Return True if the broker does not return the group's offset within `PENDING_COMMIT_TIMEOUT`. Usually the
+    transaction that commits the offset is still pending.
+    """
     client = consumer(connection, group=group)
     try:
         committed_offsets(client, topic, [partition], PENDING_COMMIT_TIMEOUT)

@@ -17,7 +17,7 @@ from cqrs_cli.kafka.fault import record_fault
 from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.leaders import assign
 from cqrs_cli.kafka.offsets import GroupCommit
-from cqrs_cli.kafka.topics.partitioner import KeyHome
+from cqrs_cli.kafka.topics.partitioner import KeyFilter
 from cqrs_cli.kafka.topics.topics import Kind, Topics
 
 
@@ -35,7 +35,7 @@ class PartitionLog:
     topics: Topics
     partition: int
     codec: RecordCodec = field(default=AS_STORED, compare=False)
-    key_filter: KeyHome | None = None
+    key_filter: KeyFilter | None = None
     pool: ConsumerPool | None = field(default=None, compare=False, repr=False)
 
     def log_name(self, kind: Kind) -> str:
@@ -59,8 +59,8 @@ class PartitionLog:
         The high watermark is requested first, so that records that are appended between the requests do not count as an
         open transaction.
         """
-        high = self.watermarks(uncommitted_reader, kind)[1]
-        return self.watermarks(committed_reader, kind)[1] < high
+        high_watermark = self.watermarks(uncommitted_reader, kind)[1]
+        return self.watermarks(committed_reader, kind)[1] < high_watermark
 
     def read(self, kind: Kind, start: int, end: int, batch: int = 10_000) -> Iterator[list[Record]]:
         """Yield all committed records with start ≤ offset < end, in batches and unchanged.
@@ -128,10 +128,12 @@ class PartitionLog:
         """Return the first record at or after the last stable offset, committed or not; None if there is no such
         record.
         """
-        high, end = self.bounds(kind, "read_uncommitted")[1], self.bounds(kind)[1]
+        high_watermark, end = self.bounds(kind, "read_uncommitted")[1], self.bounds(kind)[1]
         topic = self.topics.name(kind)
-        hidden = readers.read(self.connection, topic, self.partition, end, high, "read_uncommitted")
-        return next((records[0] for records in hidden), None)
+        hidden_batches = readers.read(
+            self.connection, topic, self.partition, end, high_watermark, "read_uncommitted"
+        )
+        return next((records[0] for records in hidden_batches), None)
 
     def last_record(self, kind: Kind, start: int, end: int) -> Record | None:
         """Return the last committed record with start ≤ offset < end; None if there is no such record."""

@@ -13,12 +13,12 @@ from cqrs_cli.core.messages.record import UNREADABLE_HEADERS, Headers, Record
 #: the exception.
 _headers: Callable[[Any], Headers | None] = methodcaller("headers")
 
-_record: Callable[..., Record] = Record
+_make_record: Callable[..., Record] = Record
 
 
 # Any, because the stubs allow None for values that a delivered message always has.
 def records_of(messages: Sequence[Any]) -> list[Record]:
-    """Convert messages to records, column by column, at half the cost of message by message."""
+    """Convert messages to records, column by column, which costs half as much as converting one message at a time."""
     timestamps = [timestamp for _, timestamp in map(Message.timestamp, messages)]
     columns = (
         map(Message.offset, messages),
@@ -26,7 +26,7 @@ def records_of(messages: Sequence[Any]) -> list[Record]:
         map(Message.key, messages),
         map(Message.value, messages),
     )
-    return list(map(_record, *columns, _readable_headers(messages)))
+    return list(map(_make_record, *columns, _readable_headers(messages)))
 
 
 def _readable_headers(messages: Sequence[Any]) -> list[Headers | None]:
@@ -36,6 +36,6 @@ def _readable_headers(messages: Sequence[Any]) -> list[Headers | None]:
     while len(headers) < len(messages):
         try:
             headers.extend(remaining_headers)
-        except (SystemError, UnicodeDecodeError):  # earlier headers are in the list
+        except (SystemError, UnicodeDecodeError):  # the headers of earlier messages are already in the list
             headers.append(UNREADABLE_HEADERS)
     return headers

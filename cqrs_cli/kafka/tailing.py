@@ -60,7 +60,8 @@ def tail_bounds(
     partitioner: Partitioner,
     only_partitions: Collection[int] | None = None,
 ) -> dict[int, tuple[int, int]]:
-    """Return (start, committed end) by partition. `only_partitions` and `key` limit the partitions; None for all.
+    """Return the range to read, (start, committed end), by partition. `only_partitions`: the partitions to read; None
+    for all. `key`: read only the partition of this key; None for all keys.
 
     Raises `ConfigurationError` if the topic does not exist, `UsageError` if a partition does not.
     """
@@ -80,6 +81,7 @@ def tail_bounds(
 
 
 def _start(connection: Cluster, topic: str, partition: int, low: int, end: int, origin: Origin) -> int:
+    """Return the offset at which a partition is read first. `low`, `end`: the log start and the end of the read."""
     match origin.kind:
         case "beginning":
             return low
@@ -158,9 +160,10 @@ def follow_records(
     report: Callable[[str], None],
     identity: TopicIdentity,
 ) -> Generator[list[PartitionRecord], None, None]:
-    """Yield batches of new records from these offsets on, as they are committed, without end. A batch may be empty.
+    """Yield batches of new records as they are committed, without end. A batch may be empty. `ends`: partition → the
+    offset from which to read.
 
-    Waits for a broker that does not answer, and reports that once. Raises the errors of `identity.check_if_due`.
+    While no broker answers, wait, and call `report` once. Raises the errors of `identity.check_if_due`.
     """
     reader = clients.consumer(connection, on_error=lambda error: follower.handle_client_error(error))
     follower = readers.waiting_follower(connection, reader, report)
@@ -184,17 +187,18 @@ def decode_by_partition(
 ) -> Iterator[list[PartitionRecord]]:
     """Yield the decoded events of a batch, in several batches if they are large.
 
-    Raises `PayloadUnavailableError` after the events of the other partitions: missing data block only one partition.
+    Missing data block only their own partition: `PayloadUnavailableError` is raised after the events of the other
+    partitions.
     """
     if not batch:
         yield batch
         return
     errors: dict[int, PayloadUnavailableError] = {}
     for partition, group in groupby(batch, itemgetter(0)):
-        remaining = [record for _, record in group]
-        while remaining and partition not in errors:
+        remaining_records = [record for _, record in group]
+        while remaining_records and partition not in errors:
             try:
-                decoded, remaining = codec.decode(topic, partition, remaining)
+                decoded, remaining_records = codec.decode(topic, partition, remaining_records)
             except PayloadUnavailableError as error:
                 errors[partition] = error
             else:
@@ -210,8 +214,8 @@ def decode_in_order(
     if codec.is_identity:
         yield from records
         return
-    remaining = iter(records)
-    while batch := list(islice(remaining, _RECORDS_PER_DOWNLOAD)):
+    remaining_records = iter(records)
+    while batch := list(islice(remaining_records, _RECORDS_PER_DOWNLOAD)):
         for partition, group in groupby(batch, itemgetter(0)):
             for decoded in codec.decode_batches(topic, partition, [[record for _, record in group]]):
                 yield from ((partition, record) for record in decoded)

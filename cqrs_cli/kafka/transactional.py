@@ -1,7 +1,7 @@
 """A transactional producer that fences the previous producer, and commits a group's position with its records.
 
-If a record could not be produced, the transaction is not committed: librdkafka's `commit_transaction` would succeed
-without the record.
+If a record could not be produced, the writer does not call librdkafka's `commit_transaction`, which would commit the
+other records.
 """
 
 import time
@@ -17,6 +17,7 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, kafka_error, producer
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.connection.librdkafka_log import wait_until_sent
+from cqrs_cli.kafka.expected_offsets import OnDelivery
 from cqrs_cli.kafka.write_errors import (
     BatchLateError,
     TopicRecreatedError,
@@ -24,41 +25,28 @@ from cqrs_cli.kafka.write_errors import (
     raising_batch_errors,
     unwrapping_fatal_errors,
 )
+from cqrs_cli.kafka.write_transaction import WriteTransaction
+from cqrs_cli.observer import reached
 
 #: Seconds after which the broker aborts a transaction. An open transaction blocks readers, so this timeout is short,
 #: and transactions begin late.
 TRANSACTION_TIMEOUT = 20.0
 
-#: Timeout in seconds for a coordinator's answer to a position or a commit; milliseconds are usual. A call whose
-#: coordinator was lost may never return, so the timeout ends before a new coordinator is elected
-#: (`broker.session.timeout.ms`, 9 s). Giving up is faster than waiting: the fence of the next owner asks for the new
-#: coordinator ten times a second, and a commit in progress would find it a second or two later than the fence.
+#: Timeout in seconds for a coordinator's answer to a position or a commit, which usually takes milliseconds. If the
+#: coordinator was lost, the call may never return. The timeout is shorter than the election of a new coordinator
+#: (`broker.session.timeout.ms`, 9 s), because a new owner is faster than the waiting call: its fence asks for the new
+#: coordinator ten times a second, and the call would find the new coordinator a second or two later.
 COORDINATOR_TIMEOUT = 4.0
 
-#: Seconds to wait for delivery reports before asking the producer whether a record failed.
+#: Timeout in seconds of one `flush`, which waits for delivery reports. After it, the producer is asked whether a record
+#: has failed.
 FLUSH_TIMEOUT = 0.5
+
+#: Bytes of a record without its value, roughly: key, headers, and other fields.
+RECORD_OVERHEAD = 128
 
 #: Timeouts in seconds of an `init_transactions` call: the first timeout, and the longest, as each retry doubles it.
 _FIRST_FENCE_TIMEOUT, _MAX_FENCE_TIMEOUT = 0.02, 0.1
-
-
-class WriteTransaction:
-    """Records and a group's `position` that are committed together. The first record begins the transaction.
-
-    An open transaction blocks readers, so slow work comes before `ensure_begun`.
-    """
-
-    def __init__(self, begin: Callable[[], None]) -> None:
-        self._begin = begin
-        self.began_at: float | None = None  # monotonic seconds
-        self.position: TopicPartition | None = None
-
-    def ensure_begun(self) -> float:
-        """Begin the transaction unless it is open; return the time at which it began. Raises `KafkaException`."""
-        if self.began_at is None:
-            self._begin()
-            self.began_at = time.monotonic()
-        return self.began_at
 
 
 def transaction_timeout_error(timeout: float, limit_ms: int | None = None) -> ConfigurationError:
@@ -71,7 +59,7 @@ def transaction_timeout_error(timeout: float, limit_ms: int | None = None) -> Co
 
 
 class TransactionalWriter:
-    """The common part of all writers of a partition: the fence, and the end of a transaction."""
+    """The base class of the writers of a partition. It fences the previous writer, and commits transactions."""
 
     def __init__(
         self,
@@ -80,16 +68,23 @@ class TransactionalWriter:
         lookup_topic: str,
         request_bytes: int,
         timeout: float,
+        partition: int = 0,
     ) -> None:
-        """`lookup_topic`: a topic that the writer writes to or reads. `request_bytes`: limit for a batch of records."""
+        """`lookup_topic`: a topic that the writer writes to or reads; the fence requests its metadata. `request_bytes`:
+        limit for a batch of records. `timeout`: seconds, for a transaction and for each call. `partition`: the number
+        of the partition to which `_produce` writes by default.
+        """
         self._lookup_topic, self._request_bytes, self._timeout = lookup_topic, request_bytes, timeout
-        self._call_deadline: float | None = None  # time at which the current call should have returned
-        # The last error of an unreachable broker.
+        self._partition = partition
+        self._queued_bytes = 0  # the size of the records that are queued since the last flush
+        #: Monotonic seconds by which the current call should have returned.
+        self._call_deadline: float | None = None
+        # The last error about an unreachable broker since the previous transaction began.
         self._unreachable_errors: deque[KafkaError] = deque(maxlen=1)
         self._producer = producer(
             connection,
             transactional_id=transactional_id,
-            # Not a method of the writer: a reference to the writer would keep the client of a dropped writer alive.
+            # A method of the writer would be a reference to the writer, and keep the client of a dropped writer alive.
             on_error=self._unreachable_errors.append,
             transaction_timeout_ms=int(timeout * 1000),
             linger_ms=1000,  # the timer sends nothing: `flush` sends the records at once
@@ -97,10 +92,11 @@ class TransactionalWriter:
             message_max_bytes=64 * 1024 * 1024,  # the broker checks the size, after compression
             queue_buffering_max_messages=500_000,
             queue_buffering_max_kbytes=256 * 1024,
-            # A transaction right after another one gets CONCURRENT_TRANSACTIONS: its retries take 4 ms instead of 100.
+            # A transaction directly after another transaction gets CONCURRENT_TRANSACTIONS, and has to retry: with this
+            # backoff it takes 4 ms, with the default backoff 100 ms.
             retry_backoff_ms=1,
             retry_backoff_max_ms=5,
-            reconnect_backoff_max_ms=250,  # by default ten seconds, also before it connects to a new coordinator
+            reconnect_backoff_max_ms=250,  # the default, ten seconds, also delays the connection to a new coordinator
             **({"debug": "protocol"} if failpoints.armed("commit.sent") else {}),
         )
 
@@ -109,16 +105,18 @@ class TransactionalWriter:
         """Seconds since the current call to the broker should have returned; 0 if no call is overdue.
 
         librdkafka's `send_offsets_to_transaction` (2.16) ignores its timeout, and may wait for ever for a coordinator
-        that was lost or is not up yet: 3 of 14 producers did (confluentinc/librdkafka#5456, #5511). So an owner reads
-        its group's position before its first transaction: that call waits for the coordinator, with a timeout. A call
-        that hangs ends only with the process. Closing idle connections prevented it, too, but then the first
-        transaction after idle seconds took 1.7 to 4.7 s.
+        that was lost or is not up yet: 3 of 14 producers did (confluentinc/librdkafka#5456, #5511). Such a call ends
+        only with the process. So an owner reads its group's position before its first transaction: this read waits for
+        the coordinator, and has a timeout. Closing idle connections would also prevent the endless wait, but then the
+        first transaction after idle seconds took 1.7 to 4.7 s.
         """
         deadline = self._call_deadline
         return 0.0 if deadline is None else max(0.0, time.monotonic() - deadline)
 
     def _call(self, call: Callable[..., Any], *arguments: Any, timeout: float | None = None) -> Any:
-        """Make one call and track its deadline: each call has the transaction's timeout, or `timeout` seconds."""
+        """Make one call of librdkafka, and record its deadline for `overdue_seconds`: after `timeout` seconds, by
+        default after the transaction's timeout.
+        """
         self._call_deadline = time.monotonic() + (self._timeout if timeout is None else timeout)
         try:
             return call(*arguments)
@@ -129,13 +127,12 @@ class TransactionalWriter:
         """Fence the previous writer and end its open transaction; raises `KafkaException`, and `ConfigurationError` if
         the broker allows no transaction of this timeout.
 
-        librdkafka asks the coordinator, and waits for 500 ms after a rejection. The coordinator rejects the request
-        while it ends an open transaction of the previous writer, which takes milliseconds. So this method calls
-        librdkafka with short timeouts: each new call asks the coordinator at once, and the fence takes 60 ms instead
-        of 600.
+        The coordinator rejects the request while it ends an open transaction of the previous writer, which takes
+        milliseconds. After a rejection, librdkafka would wait for 500 ms. So this method calls `init_transactions` with
+        short timeouts: each new call asks the coordinator at once, and the fence takes 60 ms instead of 600.
         """
-        # librdkafka also waits for 500 ms if no broker is connected when it starts. The first answer here replaces the
-        # bootstrap connection by the broker's own connection; the second answer shows that this connection is up.
+        # `init_transactions` also waits for 500 ms if no broker is connected. The first answer replaces the bootstrap
+        # connection by the connection to the broker; the second answer shows that this connection is up.
         for _ in range(2):
             self._call(self._producer.list_topics, self._lookup_topic, self._timeout)
         deadline, timeout = time.monotonic() + self._timeout, _FIRST_FENCE_TIMEOUT
@@ -149,36 +146,40 @@ class TransactionalWriter:
                 if not kafka_error(error).retriable() or time.monotonic() > deadline:
                     raise
                 timeout = min(2 * timeout, _MAX_FENCE_TIMEOUT)
-        if timeout > _FIRST_FENCE_TIMEOUT:  # after a retry, topics may have new leaders
+        if timeout > _FIRST_FENCE_TIMEOUT:  # there was a retry, so the topic may have a new leader
             self._call(self._producer.list_topics, self._lookup_topic, self._timeout)
         self._producer.poll(0)
         self._unreachable_errors.clear()
 
     @contextmanager
     def transaction(self, group: Consumer) -> Iterator[WriteTransaction]:
-        """Commit the records of the block and the position that it sets, or nothing. An error in the block aborts.
+        """Commit the records of the `with` block together with the position that the block sets. After an error in the
+        block, nothing is committed.
 
         Raises `BatchRefusedError` if the batch is at fault, `TopicRecreatedError` and `UnreadRecordsError` if a record
-        did not get its expected offset, and `KafkaException` for other errors. After a lost reply only the next `fence`
-        shows whether the commit took place.
+        did not get its expected offset, and `KafkaException` for other errors. If the answer to the commit is lost,
+        only the next `fence` shows whether the transaction was committed.
         """
         transaction = WriteTransaction(self._begin)
         with raising_batch_errors(), unwrapping_fatal_errors():
             try:
                 yield transaction
-            except KafkaException:
-                raise  # the next fence aborts: this broker may not answer
+            except KafkaException as error:
+                # After a failed record, `produce` refuses the next record: only this call raises the record's error.
+                if kafka_error(error).code() == KafkaError._STATE and transaction.began_at is not None:
+                    position = TopicPartition(self._lookup_topic, self._partition, 0)
+                    self._send_offset(group, transaction.position or position)
+                raise  # no abort here, because the broker may not answer: the fence of the next owner aborts
             except Exception:
-                if (
-                    transaction.began_at is not None
-                ):  # without the abort, readers would wait until its timeout
+                # Without the abort, readers would wait until the timeout of the transaction.
+                if transaction.began_at is not None:
                     with suppress(KafkaException):
                         self._call(self._producer.abort_transaction, self._timeout)
                 raise
             assert transaction.position is not None
             transaction.ensure_begun()
-            failpoints.reached("produce.after")
-            self._finish(group, transaction.position)
+            reached("produce.after")
+            self._finish(group, transaction.position, transaction.commits_position)
 
     def _begin(self) -> None:
         """Begin a transaction. Raises `KafkaException` if a broker could not be reached since the previous transaction.
@@ -191,37 +192,91 @@ class TransactionalWriter:
         if self._unreachable_errors:
             raise KafkaException(self._unreachable_errors.pop())
         self._producer.begin_transaction()
+        self._queued_bytes = 0
+
+    def _start_portion(self, size: int) -> None:
+        """Wait until the queued records are written, unless `size` more bytes fit into the same request.
+
+        While a request is in flight and the next request to the partition is ready, librdkafka's sender thread does not
+        sleep but spins (2.16, `rd_kafka_toppar_producer_serve`). It takes the processor from the broker that it waits
+        for: the throughput of a backlog fell from 77,000 to 25,000 commands/s on two cores.
+        """
+        if self._queued_bytes + size > self._request_bytes:
+            self._producer.flush(FLUSH_TIMEOUT)  # `_finish` raises the errors of failed records
+            self._queued_bytes = 0
+        self._queued_bytes += size
+
+    def _produce(
+        self,
+        topic: str,
+        output: tuple[bytes | None, bytes | None, int],
+        headers: Any,
+        report: OnDelivery | None,
+        deadline: float,
+        partition: int | None = None,
+    ) -> None:
+        """Queue one record, `output` = (value, key, timestamp in ms). Wait while librdkafka's queue is full; raise
+        `BatchLateError` after `deadline` (monotonic). `partition`: None for the writer's default.
+        """
+        value, key, timestamp = output
+        number = self._partition if partition is None else partition
+        while True:
+            try:
+                self._producer.produce(topic, value, key, number, report, None, timestamp, headers)
+                return
+            except BufferError:
+                if time.monotonic() > deadline:
+                    raise BatchLateError("producing took longer than half the transaction's time") from None
+                self._producer.poll(0.05)
 
     def _check_offsets(self) -> None:
-        """Raise `UnreadRecordsError` or `TopicRecreatedError` if the written records must not be committed."""
+        """Overridden by writers that know the expected offsets of their records: raise `UnreadRecordsError` or
+        `TopicRecreatedError` if the records must not be committed.
+        """
 
-    def _finish(self, group: Consumer, position: TopicPartition) -> None:
-        """Add the group's position to the open transaction, and commit it. Raises `KafkaException`."""
+    def _are_records_written(self) -> bool:
+        """Return True if the delivery reports prove that every record of the transaction was written."""
+        return False
+
+    def _finish(self, group: Consumer, position: TopicPartition, commits_position: bool = True) -> None:
+        """Add the group's position to the open transaction, and commit it. Raises `KafkaException`.
+
+        Without `commits_position` the position is left out, unless a record is not known to be written: then only the
+        call that adds the position raises the record's error.
+        """
+        if commits_position:
+            self._add_position(group, position)
+        reached("offsets.after")
+        # If a record fails now, later records stay queued, and `commit_transaction` would wait for them until its
+        # timeout. `_send_offset` raises the error of the failed record at once.
+        deadline = time.monotonic() + self._timeout
+        while unsent := self._call(self._producer.flush, FLUSH_TIMEOUT):
+            if time.monotonic() > deadline:
+                raise BatchLateError(f"{unsent} records were not written within {self._timeout:g} s")
+            self._send_offset(group, position)
+        reached("flush.after")
+        if not commits_position and not self._are_records_written():
+            self._add_position(group, position)
+        try:
+            self._check_offsets()
+        except (UnreadRecordsError, TopicRecreatedError):
+            self._call(self._producer.abort_transaction, self._timeout)
+            raise
+        failpoints.act_during(
+            "commit.sent",
+            lambda: self._call_coordinator(self._producer.commit_transaction),
+            lambda: wait_until_sent(self._producer, "EndTxnRequest", REQUEST_TIMEOUT),
+        )
+        reached("commit.after")
+
+    def _add_position(self, group: Consumer, position: TopicPartition) -> None:
+        """Add the group's position to the open transaction. Raises the error of a record that could not be written."""
         try:
             self._send_offset(group, position)
         except KafkaException as error:
             if error.args[0].code() != KafkaError._STATE:
                 raise
             self._send_offset(group, position)  # a record has failed: only this second call raises its error
-        failpoints.reached("offsets.after")
-        # Other records stay queued after a failed record: `commit_transaction` would wait for them until its timeout.
-        deadline = time.monotonic() + self._timeout
-        while unsent := self._call(self._producer.flush, FLUSH_TIMEOUT):
-            if time.monotonic() > deadline:
-                raise BatchLateError(f"{unsent} records were not written within {self._timeout:g} s")
-            self._send_offset(group, position)
-        failpoints.reached("flush.after")
-        try:
-            self._check_offsets()
-        except (UnreadRecordsError, TopicRecreatedError):
-            self._call(self._producer.abort_transaction, self._timeout)
-            raise
-        failpoints.during(
-            "commit.sent",
-            lambda: self._call_coordinator(self._producer.commit_transaction),
-            lambda: wait_until_sent(self._producer, "EndTxnRequest", REQUEST_TIMEOUT),
-        )
-        failpoints.reached("commit.after")
 
     def _send_offset(self, group: Consumer, position: TopicPartition) -> None:
         send, metadata = self._producer.send_offsets_to_transaction, group.consumer_group_metadata()

@@ -67,8 +67,8 @@ def raising_batch_errors() -> Iterator[None]:
     try:
         yield
     except KafkaException as error:
-        if (converted := batch_error(error.args[0])) is not None:
-            raise converted from error
+        if (refused_batch_error := batch_error(error.args[0])) is not None:
+            raise refused_batch_error from error
         raise
 
 

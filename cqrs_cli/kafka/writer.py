@@ -1,7 +1,5 @@
-"""The only writer of a partition: a transactional producer that fences the previous writer.
-
-If a record could not be produced, the transaction is not committed: librdkafka's `commit_transaction` would succeed
-without the record.
+"""The writer of a partition's decisions: events, outcomes, dead letters, deferred commands and data keys, in one
+transaction with the position (`kafka.transactional`).
 """
 
 import time
@@ -20,30 +18,28 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from cqrs_cli import failpoints
 from cqrs_cli.core.context import Decisions, Forward, OutputRecord
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.kafka.expected_offsets import ExpectedOffsets, OnDelivery
+from cqrs_cli.kafka.expected_offsets import ExpectedOffsets
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.transactional import (
     FLUSH_TIMEOUT,
+    RECORD_OVERHEAD,
     TRANSACTION_TIMEOUT,
     TransactionalWriter,
-    WriteTransaction,
 )
 from cqrs_cli.kafka.write_errors import BatchLateError, unwrapping_fatal_errors
+from cqrs_cli.kafka.write_transaction import WriteTransaction
+from cqrs_cli.observer import reached
 
-#: Timeout in seconds for producing; a batch that needs longer is too large.
+#: Timeout in seconds for queueing the records of a batch; a batch that needs longer is too large.
 PRODUCE_TIMEOUT = TRANSACTION_TIMEOUT / 2
 
 #: Limit in bytes, before compression, of one request to a topic.
 _REQUEST_BYTES = 1_000_000
 
-#: Bytes of a record without its value, roughly: key, headers, and other fields.
-_RECORD_OVERHEAD = 128
-
-_value: Callable[[OutputRecord], bytes] = itemgetter(0)
+_value_of: Callable[[OutputRecord], bytes] = itemgetter(0)
 
 #: The header of a key record: the offset of the first command of its batch.
 KEY_CAUSE = "cqrs.command"
@@ -52,21 +48,20 @@ _HEADERS: Any = HEADERS  # the stubs want a list of a wider type
 
 
 class WrittenEnds(NamedTuple):
-    """The ends of the logs after a commit. They are lower bounds, because the last delivery report may come later.
-
-    None: there is no report yet.
+    """The ends of the logs after a commit, by the delivery reports so far. They are lower bounds, because later reports
+    may be missing. None: there is no report for this log yet.
     """
 
     events: int | None
     outcomes: int | None
     deferred: int | None = None
     keys: int | None = None
-    last_event: Record | None = None  # the record before the end; None: this writer has written none
-    last_outcome: Record | None = None
+    last_event: Record | None = None  # the record before `events`; None if this writer has written no event
+    last_outcome: Record | None = None  # as `last_event`, for `outcomes`
 
 
 class DeliveryReport:
-    """The delivery report of one record."""
+    """The delivery report of one record, when it has arrived. It is the callback that librdkafka calls."""
 
     def __init__(self) -> None:
         self.error: KafkaError | None = None
@@ -99,9 +94,12 @@ class BatchTransaction:
         """Produce a piece; the first piece begins the transaction. Raises `BatchLateError`."""
         self._writer.write(self._transaction, piece)
 
-    def set_position(self, offset: int, metadata: str) -> None:
-        """Set the position and its metadata, which are committed at the end of the `batch` block."""
+    def set_position(self, offset: int, metadata: str, is_due: bool = True) -> None:
+        """Set the position and its metadata, which are committed at the end of the `batch` block. A position that is
+        not due is left out, because the outcomes contain it.
+        """
         self._transaction.position = self._writer.group_position(offset, metadata)
+        self._transaction.commits_position = is_due
 
 
 class FencedWriter(TransactionalWriter):
@@ -115,24 +113,25 @@ class FencedWriter(TransactionalWriter):
         produce_timeout: float = PRODUCE_TIMEOUT,
     ) -> None:
         """`max_message_bytes`: the smallest `max.message.bytes` of the topics, which no batch of records may exceed."""
-        self._topics, self._partition = log.topics, log.partition
+        self._topics = log.topics
         self._produce_timeout = produce_timeout
         self._expected = ExpectedOffsets()
-        self._queued_bytes = 0  # the greater of the queued bytes of events and of outcomes
         self._known_topics = set[str]()  # topics of which librdkafka knows all partitions
-        self._last_key: DeliveryReport | None = (
-            None  # the report of the last key record in the open transaction
-        )
+        #: The report of the last key record in the open transaction.
+        self._last_key_report: DeliveryReport | None = None
         super().__init__(
             log.connection,
             log.topics.transactional_id(log.partition),
             log.topics.events,
             min(_REQUEST_BYTES, max_message_bytes),
             timeout,
+            log.partition,
         )
 
     def set_log_ends(self, events: int, outcomes: int, deferred: int) -> None:
-        """Set the ends up to which the logs were read. A commit fails unless its records directly follow these ends."""
+        """Set the ends up to which the logs were read. The first commit fails if its records get other offsets than
+        those after these ends.
+        """
         topics = self._topics
         self._expected.set_log_ends(
             {topics.events: events, topics.outcomes: outcomes, topics.deferred: deferred}
@@ -144,13 +143,18 @@ class FencedWriter(TransactionalWriter):
         self._begin()
         self._finish(group, self.group_position(offset, metadata))
 
+    def _are_records_written(self) -> bool:
+        return self._expected.are_all_reported()
+
     def _check_offsets(self) -> None:
         self._expected.raise_if_misplaced()
 
     @contextmanager
     def batch(self, group: Consumer) -> Iterator["BatchTransaction"]:
-        """Open a `transaction` for pieces of decisions; `written` has the logs' ends once it is committed."""
-        self._last_key = None
+        """Open a `transaction` for the pieces of a batch. After the commit, `BatchTransaction.written` has the ends of
+        the logs.
+        """
+        self._last_key_report = None
         with self.transaction(group) as transaction:
             batch = BatchTransaction(self, transaction)
             yield batch
@@ -159,14 +163,13 @@ class FencedWriter(TransactionalWriter):
         events, outcomes, deferred = map(
             self._expected.reported_end, (topics.events, topics.outcomes, topics.deferred)
         )
-        keys = None if self._last_key is None else self._last_key.offset() + 1
+        keys = None if self._last_key_report is None else self._last_key_report.offset() + 1
         last_event, last_outcome = map(self._expected.last_record, (topics.events, topics.outcomes))
         batch.written = WrittenEnds(events, outcomes, deferred, keys, last_event, last_outcome)
 
     def write(self, transaction: WriteTransaction, piece: Decisions) -> None:
         """Produce a piece; raises `BatchLateError`, and `KafkaException` for a record that is too large."""
         if transaction.began_at is None:
-            self._queued_bytes = 0
             self._expected.start_transaction()
         began_at = transaction.ensure_begun()
         if time.monotonic() - began_at > self._timeout / 2:
@@ -183,8 +186,8 @@ class FencedWriter(TransactionalWriter):
         return TopicPartition(self._topics.commands, self._partition, offset, metadata)
 
     def resubmit(self, commands: Sequence[tuple[bytes, bytes]]) -> list[tuple[int, int | None]]:
-        """Append commands, (key, value), to the commands topic in the open transaction. Return the offset and the
-        broker's timestamp (ms) of each.
+        """Append commands, (key, value), to the commands topic in the open transaction. Return, for each command, its
+        offset and the broker's timestamp in ms (None if the topic has the sender's timestamps).
 
         Raises `BatchLateError`, and `KafkaException`, for example if the broker reports no offset.
         """
@@ -213,40 +216,31 @@ class FencedWriter(TransactionalWriter):
     ) -> None:
         """Append key records, (value, subject), to a partition of the keys topic in the open transaction.
 
-        Writers of other partitions may append to it, too, so its end is not checked. `cause`: the offset of the first
-        command of the batch, which is written as a header. If a hanging transaction hides only the keys, recovery needs
-        this offset to find out whether the batch was committed.
+        Writers of other partitions may append to this partition, too, so its end is not checked. `cause`: the offset of
+        the first command of the batch, which becomes a header of the records. If a hanging transaction hides only key
+        records, `deciding.in_doubt` needs this offset to find out whether the batch was committed.
         """
         if not records:
             return
         deadline = time.monotonic() + self._produce_timeout
         self._load_metadata(self._topics.keys)
-        self._last_key = DeliveryReport()
+        self._last_key_report = DeliveryReport()
         headers = None if cause is None else [(KEY_CAUSE, b"%d" % cause)]
         for number, (value, subject) in enumerate(records, 1):
-            report = self._last_key if number == len(records) else None
+            report = self._last_key_report if number == len(records) else None
             self._produce(self._topics.keys, (value, subject, 0), headers, report, deadline, partition)
 
     def _produce_piece(self, piece: Decisions, deadline: float) -> None:
-        """Produce a piece in portions of at most one request for each topic. Each portion waits for the previous
-        portion.
-
-        While a request is in flight and the next request to the partition is ready, librdkafka's sender thread does not
-        sleep but spins (2.16, `rd_kafka_toppar_producer_serve`). It takes the processor from the broker that it waits
-        for: the throughput of a backlog fell from 77,000 to 25,000 commands/s on two cores.
-        """
+        """Produce a piece in portions: the events, and the outcomes, of a portion fit into one request."""
         piece_bytes = max(
-            sum(map(len, map(_value, outputs))) + _RECORD_OVERHEAD * len(outputs)
+            sum(map(len, map(_value_of, outputs))) + RECORD_OVERHEAD * len(outputs)
             for outputs in (piece.events, piece.outcomes)
         )
         portions = 1 + piece_bytes // self._request_bytes
         for number in range(portions):
-            if self._queued_bytes + piece_bytes // portions > self._request_bytes:
-                self._producer.flush(FLUSH_TIMEOUT)  # `_finish` reports failures
-                self._queued_bytes = 0
-            self._queued_bytes += piece_bytes // portions
+            self._start_portion(piece_bytes // portions)
             self._produce_all(self._topics.events, _portion(piece.events, number, portions), deadline)
-            failpoints.reached("produce.first", self._producer.flush)
+            reached("produce.first", flush=self._producer.flush)
             self._produce_all(self._topics.outcomes, _portion(piece.outcomes, number, portions), deadline)
         for dead_letter in piece.dead_letters:
             self._produce(self._topics.dead_letters, dead_letter[:3], dead_letter.headers, None, deadline)
@@ -259,10 +253,12 @@ class FencedWriter(TransactionalWriter):
         for forward in forwards:
             record = (forward.value, forward.key, 0)
             self._produce(self._topics.commands, record, _HEADERS, None, deadline, forward.partition)
-        failpoints.reached("forward.said", self._producer.flush)
+        reached("forward.produced", flush=self._producer.flush)
 
     def _load_metadata(self, topic: str) -> None:
-        """Request a topic's metadata once, since librdkafka does not write to partitions that it does not know."""
+        """Request a topic's metadata, once for each topic: librdkafka does not write to partitions that it does not
+        know.
+        """
         if topic not in self._known_topics:
             self._call(self._producer.list_topics, topic, self._timeout)
             self._known_topics.add(topic)
@@ -279,27 +275,6 @@ class FencedWriter(TransactionalWriter):
                 self._produce(topic, outputs[number], HEADERS, None, deadline)
         report = self._expected.expect_records(topic, len(outputs), outputs[-1])
         self._produce(topic, outputs[-1], HEADERS, report, deadline)
-
-    def _produce(
-        self,
-        topic: str,
-        output: tuple[bytes | None, bytes | None, int],
-        headers: Any,
-        report: OnDelivery | None,
-        deadline: float,
-        partition: int | None = None,
-    ) -> None:
-        """Produce one record; wait while the queue is full. `partition`: None for the writer's own partition."""
-        value, key, timestamp = output
-        target_partition = self._partition if partition is None else partition
-        while True:
-            try:
-                self._producer.produce(topic, value, key, target_partition, report, None, timestamp, headers)
-                return
-            except BufferError:
-                if time.monotonic() > deadline:
-                    raise BatchLateError("producing took longer than half the transaction's time") from None
-                self._producer.poll(0.05)
 
 
 def _portion(outputs: Sequence[OutputRecord], number: int, portions: int) -> Sequence[OutputRecord]:

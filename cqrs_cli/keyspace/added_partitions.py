@@ -3,11 +3,11 @@
 import time
 from collections.abc import Callable
 
-from cqrs_cli import failpoints
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.admin.client import REQUEST_TIMEOUT_MS
 from cqrs_cli.kafka.admin.topics import Admin, create_extra
 from cqrs_cli.kafka.topics.topics import Kind, Topics
+from cqrs_cli.observer import reached
 
 #: The order of the topics. The commands topic is last: before a command can be sent to a new partition, the partitions
 #: for its results must exist.
@@ -20,8 +20,8 @@ def create_lineage_topic(admin: Admin, topics: Topics) -> None:
 
 
 def add_partitions(admin: Admin, topics: Topics, count: int, report: Callable[[str], object] = str) -> None:
-    """Raise the partition count of the five topics to `count`, one after the other. Topics that have at least
-    `count` partitions stay unchanged. Each change is reported.
+    """Raise the partition count of the five topics to `count`, one topic after the other. A topic with at least `count`
+    partitions stays unchanged. `report` gets a text about each change.
 
     Raises `UnavailableError` if a broker does not show the new partitions in time; another call then continues.
     """
@@ -30,7 +30,7 @@ def add_partitions(admin: Admin, topics: Topics, count: int, report: Callable[[s
         if len(admin.leader_flags(name)) < count:
             admin.add_partitions(name, count)
             _await_leaders(admin, name, count)
-            failpoints.reached("grow.topic")
+            reached("repartition.topic")
             report(f"{name} has {count} partitions")
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from cqrs_cli.kafka.topics.partitioner import KeyHome, Partitioner, partition_function, target_partition
+from cqrs_cli.kafka.topics.partitioner import KeyFilter, Partitioner, partition_function, producer_partition
 from cqrs_cli.keyspace.lineage import PartitionLineage, Phase, Segment
 from cqrs_cli.keyspace.records import LineageRecord, Split
 
@@ -18,19 +18,19 @@ class AssignedKeys(NamedTuple):
 
     @property
     def effective_count(self) -> int:
-        """The count of partitions with which the partition hashes keys. A pending child will begin with this count."""
+        """The partition count by which this partition assigns keys; for a pending child, its future count."""
         return self.lineage.effective_count(self.partition)
 
     @property
     def phase(self) -> Phase:
-        """The next task of the owner: `"wait"`, `"adopt"`, `"settle"` or `"decide"`."""
+        """The phase of the owner in a repartitioning: `"wait"`, `"adopt"`, `"settle"` or `"decide"`."""
         return self.lineage.phase(self.partition, self.topic_partitions)
 
     @property
-    def key_filter(self) -> KeyHome | None:
-        """The filter for the partition's own keys; None if it has all keys of its logs, because no key has moved."""
+    def key_filter(self) -> KeyFilter | None:
+        """The filter for the partition's own keys; None without a repartitioning: then its logs have only own keys."""
         return (
-            KeyHome(self.partitioner, self.effective_count, self.partition)
+            KeyFilter(self.partitioner, self.effective_count, self.partition)
             if self.lineage.was_repartitioned
             else None
         )
@@ -41,13 +41,13 @@ class AssignedKeys(NamedTuple):
         return self.lineage.was_repartitioned
 
     @property
-    def target_partitions(self) -> list[int]:
+    def child_partitions(self) -> list[int]:
         """The partitions to which this partition has handed over keys."""
-        return self.lineage.target_partitions(self.partition)
+        return self.lineage.child_partitions(self.partition)
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """The parts of the logs that hold all records of the partition's keys, in order; the last is its own log."""
+        """The parts of the logs with all records of the partition's keys, in order. The last part is its own log."""
         return self.lineage.segments(self.partition)
 
     @property
@@ -57,12 +57,12 @@ class AssignedKeys(NamedTuple):
 
     @property
     def is_activated(self) -> bool:
-        """True for an original partition, and for a target partition that decides."""
+        """True for an original partition, and for a child partition that decides."""
         return self.lineage.is_activated(self.partition)
 
     @property
-    def has_begun(self) -> bool:
-        """True for a target partition that has imported its deferred commands."""
+    def has_imported_deferred(self) -> bool:
+        """True for a child partition that has imported its deferred commands."""
         return self.partition in self.lineage.activated
 
     def pending_partitions(self) -> list[int]:
@@ -84,17 +84,17 @@ class AssignedKeys(NamedTuple):
             self.partition, self.effective_count, next_count, position, events, outcomes, deferred, clock
         )
 
-    def partition_of(self) -> Callable[[bytes], int] | None:
+    def partition_function(self) -> Callable[[bytes], int] | None:
         """Return the function from a key to the partition to which it hashes; None if the partitioner is unknown."""
         return partition_function(self.partitioner, self.effective_count)
 
-    def forward_target_of(self) -> Callable[[bytes], int | None] | None:
-        """Return a function from a key to the child to which the key has moved, or to None if this partition owns the
-        key. Return None instead of a function if no key has moved.
+    def forward_target_function(self) -> Callable[[bytes], int | None] | None:
+        """Return a function that returns, for a key, the child to which the key has moved, or None if this partition
+        owns the key. Without a repartitioning, return None instead of a function.
         """
         if not self.lineage.was_repartitioned:
             return None
         lineage, partition, partitioner = self.lineage, self.partition, self.partitioner
         return lambda key: lineage.forward_target(
-            partition, lambda count: target_partition(partitioner, key, count)
+            partition, lambda count: producer_partition(partitioner, key, count)
         )

@@ -1,4 +1,4 @@
-"""The errors for a partition count that is not in the partition history."""
+"""The errors for topics whose partition count is not in the partition history."""
 
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.keyspace.lineage import count_covering
@@ -15,11 +15,11 @@ def partition_count_error(aggregate: str, topic: str, before: int, after: int) -
     return ConfigurationError(f"{topic} had {before} partitions and now has {after}", hint)
 
 
-def unknown_count_error(aggregate: str, count: int, last: int) -> ConfigurationError:
-    """Return the error for topics with `count` partitions if the partition history ends with `last`."""
+def unknown_count_error(aggregate: str, count: int, last_count: int) -> ConfigurationError:
+    """Return the error for topics with `count` partitions if the partition history ends with `last_count`."""
     return ConfigurationError(
-        f"the topics of {aggregate} have {count} partitions, but its partition history ends with {last}",
-        f"raise the count: {_command(aggregate, last, count)}",
+        f"the topics of {aggregate} have {count} partitions, but its partition history ends with {last_count}",
+        f"raise the count: {_command(aggregate, last_count, count)}",
     )
 
 

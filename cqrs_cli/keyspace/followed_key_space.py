@@ -1,4 +1,4 @@
-"""The key space of an aggregate as a reader of its events follows it: partitions split while it reads."""
+"""The key space for a reader that follows the events of an aggregate, while partitions may split."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -15,8 +15,8 @@ from cqrs_cli.keyspace.key_space import KeySpace, requested_key_space
 class FollowedKeySpace:
     """The current key space, which is read again while a partition waits for its parent's split.
 
-    Used by projections, process managers and the gateway. Each of them stores its positions elsewhere, so they are a
-    parameter of `is_ready`.
+    Projections, process managers and the gateway use it. They store their positions in different places, so the
+    positions are a parameter of `is_ready`.
     """
 
     def __init__(self, read: Callable[[], KeySpace], interval: float = 0.0) -> None:
@@ -31,19 +31,19 @@ class FollowedKeySpace:
         return self._current or self.refresh()
 
     def refresh(self) -> KeySpace:
-        """Read and return the key space. A broker that has just restarted may not know the history's topic yet, so a
-        repartitioned key space stays repartitioned.
+        """Read and return the key space. A broker that has just restarted may not know the lineage topic yet. So a key
+        space without repartitionings never replaces a key space with repartitionings.
         """
-        read, self._read_at = self._read(), time.monotonic()
-        if self._current is None or read.was_repartitioned or not self._current.was_repartitioned:
-            self._current = read
+        key_space, self._read_at = self._read(), time.monotonic()
+        if self._current is None or key_space.was_repartitioned or not self._current.was_repartitioned:
+            self._current = key_space
         return self._current
 
     def is_ready(self, partition: int, positions: Callable[[], Mapping[int, int]]) -> bool:
-        """True if a reader may begin to read the events of a partition: see `KeySpace.is_ready`. `positions` returns
-        the positions of the reader; it is called for target partitions only.
+        """Return True if a reader may begin to read the events of a partition (`KeySpace.is_ready`). `positions`
+        returns the positions of the reader; it is called for child partitions only.
 
-        Reads the key space again while the parent of the partition has not split.
+        While the parent of the partition has not split, read the key space again.
         """
         key_space = self.current
         if key_space.is_pending(partition) and time.monotonic() - self._read_at >= self._interval:
@@ -58,16 +58,16 @@ def key_space_at_events(
     count: int,
     open_log: Callable[[int], PartitionLog],
 ) -> Callable[[], KeySpace]:
-    """Return a function that reads the key space for a reader whose positions are always directly after an event. So in
-    this key space, the events of a split end after its last event, and not after transaction markers.
+    """Return a function that reads the key space for a reader whose position is always directly after an event
+    (`KeySpace.with_event_ends`).
 
     `count`: the number of partitions if no repartitioning was requested. `open_log` returns the logs of a partition.
     """
 
     @cache
     def end_before(partition: int, offset: int) -> int:
-        last = open_log(partition).last_record("events", 0, offset)
-        return 0 if last is None else last.offset + 1
+        last_event = open_log(partition).last_record("events", 0, offset)
+        return 0 if last_event is None else last_event.offset + 1
 
     def read() -> KeySpace:
         key_space = requested_key_space(connection, topics, partitioner, count, REQUEST_TIMEOUT)

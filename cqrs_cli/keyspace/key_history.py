@@ -18,21 +18,22 @@ SplitLog = Literal["events", "outcomes"]
 class KeyStage(NamedTuple):
     """The commands of a partition that were decided with one partition count: start ≤ offset < end.
 
-    `targets`: the partitions that got keys at `end`. `partition_of` returns the partition of a key,
-    `forward_target_of` the target partition that had it. Both are None without a repartitioning.
+    `children`: the partitions that got keys at `end`. `partition_of(key)` returns the partition of a key in this stage;
+    `forward_target_of(key)` returns the child to which the key had moved, or None. Without a repartitioning, both
+    functions are None.
     """
 
     start: int = 0
     end: int = LIMIT
-    targets: range = range(0)
+    children: range = range(0)
     partition_of: Callable[[bytes], int] | None = None
     forward_target_of: Callable[[bytes], int | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class KeyHistory:
-    """A partition in its partition history. `partition_among(key, count)` is the key's partition among `count`
-    partitions.
+    """The keys of one partition over time, by the partition history. `partition_among(key, count)` returns the key's
+    partition among `count` partitions.
     """
 
     lineage: PartitionLineage
@@ -58,15 +59,15 @@ class KeyHistory:
         """Yield the stages of the partition's commands, in order."""
         start = 0
         for split in self.splits:
-            yield self._stage(start, split.commands, split.target_partitions)
+            yield self._stage(start, split.commands, split.child_partitions)
             start = split.commands
         yield self._stage(start, LIMIT, range(0))
 
-    def _stage(self, start: int, end: int, targets: range) -> KeyStage:
+    def _stage(self, start: int, end: int, children: range) -> KeyStage:
         return KeyStage(
             start,
             end,
-            targets,
+            children,
             partial(self.partition_at_command, command_offset=start),
             partial(self.forward_target, command_offset=start),
         )
@@ -93,8 +94,8 @@ class KeyHistory:
         return lineage.forward_target(self.partition, lambda count: self.partition_among(key, count))
 
     def split_between(self, log: SplitLog, command_offset: int, offset: int) -> Split | None:
-        """Return a split between a command and its record at offset `offset` of a log: the split is after one of the
-        two, and before the other. None if there is no such split.
+        """Return a split between a command and the record that it caused at `offset` of a log: the split is after the
+        command and before the record, or the reverse. None if there is no such split.
         """
         for split in self.splits:
             end = split.events if log == "events" else split.outcomes
@@ -115,7 +116,9 @@ class KeyHistory:
         return None
 
     def split_before_command(self, command_offset: int, offset: int) -> Split | None:
-        """Return a split that is before a command, but after its record at offset `offset` of the deferred topic."""
+        """Return a split that is before a command, but after the command's record at `offset` of the deferred topic;
+        None if there is no such split.
+        """
         return next(
             (split for split in self.splits if split.deferred > offset and split.commands <= command_offset),
             None,

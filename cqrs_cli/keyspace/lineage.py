@@ -4,11 +4,10 @@
     Split 1: 4 → 8   partition 1 has handed over its keys that hash to partition 5 if there are 8 partitions
     Begun 5          partition 5 has imported its deferred commands, and decides
 
-Each partition has an effective count: with it, the partition decides which keys it owns. A key belongs to partition p
-if it hashes to p among this number of partitions. The count comes
-from the partition history, never from the cluster's metadata, because brokers learn of new partitions one after the
-other. Each count is a multiple of the previous count. So a repartitioning moves a key at most once, from its partition
-to a child of that partition, which has a higher number.
+Each partition has an effective count, which determines its keys: a key belongs to partition p if it hashes to p among
+this number of partitions. The count comes from the partition history, never from the cluster's metadata, because
+brokers learn of new partitions one after the other. Each count is a multiple of the previous count. So a repartitioning
+moves a key at most once, from its partition to a child of its partition, which has a higher number.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -17,15 +16,15 @@ from typing import Literal, NamedTuple
 
 from cqrs_cli.keyspace.records import Begun, Grow, LineageRecord, Split
 
-#: The hash of one key: returns the key's partition among `count` partitions.
+#: For one key: returns the key's partition among `count` partitions.
 PartitionAmong = Callable[[int], int]
 
 #: The phase of a partition (docs/owner.md). The owner waits for the parent's split, imports the inherited deferred
 #: commands, drains the commands that were sent before the repartitioning, or decides.
 Phase = Literal["wait", "adopt", "settle", "decide"]
 
-#: The progress of a partition in a repartitioning, for people: the topics are being extended (`grows`), the partition
-#: is in a phase, or it has finished: a parent has split, a child has begun.
+#: The progress of a partition in a repartitioning, for people. `grows`: the topics are being extended; `waits`,
+#: `adopts`, `settles`: the partition is in this phase; `split`, `begun`: the parent, or the child, has finished.
 Stage = Literal["grows", "waits", "adopts", "settles", "split", "begun"]
 
 _STAGES: dict[Phase, Stage] = {"wait": "waits", "adopt": "adopts", "settle": "settles"}
@@ -44,10 +43,11 @@ class LineageError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class PartitionLineage:
-    """A partition history: all requested counts, all splits, and the target partitions that decide.
+    """A partition history: all requested counts, all splits, and the child partitions that decide.
 
-    `counts` are all partition counts, ascending: `(4, 8)` after one repartitioning. Methods take the number of a
-    partition, and `topic_partitions`, the number of partitions that all topics of the aggregate have at present.
+    `counts`: all partition counts, ascending: `(4, 8)` after one repartitioning. `activated`: the child partitions with
+    a `Begun`. A method's parameter `partition` is the number of a partition, and `topic_partitions` the number of
+    partitions that all topics of the aggregate have at present.
     """
 
     counts: tuple[int, ...]
@@ -86,7 +86,7 @@ class PartitionLineage:
                 return PartitionLineage(self.counts, self.splits, self.activated | {record.partition})
 
     def _next_step(self, partition: int) -> tuple[int, int] | None:
-        """Return (present count, next count) of a partition; None before its parent's split, and without a request."""
+        """Return (present count, next count) of a partition; None if its parent has not split, or no count follows."""
         before = self.active_count(partition)
         after = next((count for count in self.counts if before is not None and count > before), None)
         return None if before is None or after is None else (before, after)
@@ -100,7 +100,7 @@ class PartitionLineage:
         splits = [
             split
             for split in self.splits
-            if split.partition == partition or partition in split.target_partitions
+            if split.partition == partition or partition in split.child_partitions
         ]
         return splits[-1].after if splits else self.initial_count(partition)
 
@@ -114,19 +114,19 @@ class PartitionLineage:
         return next((count for count in self.counts if count > partition), self.counts[-1])
 
     def parent(self, partition: int) -> int | None:
-        """Return the partition that hands over the first keys to this one; None for an original partition."""
+        """Return the partition that hands over the first keys to `partition`; None for an original partition."""
         for before, after in zip(self.counts, self.counts[1:], strict=False):
             if before <= partition < after:
                 return partition % before
         return None
 
-    def target_partitions(self, partition: int) -> list[int]:
+    def child_partitions(self, partition: int) -> list[int]:
         """Return the partitions to which this partition has handed over keys."""
-        return [child for split in self.splits_of(partition) for child in split.target_partitions]
+        return [child for split in self.splits_of(partition) for child in split.child_partitions]
 
     def split_creating(self, partition: int) -> Split | None:
         """Return the split that created a partition; None for an original partition, and before the split."""
-        return next((split for split in self.splits if partition in split.target_partitions), None)
+        return next((split for split in self.splits if partition in split.child_partitions), None)
 
     def is_activated(self, partition: int) -> bool:
         """True for an original partition, and for a child that decides."""
@@ -143,14 +143,14 @@ class PartitionLineage:
     def next_count(self, partition: int, topic_partitions: int) -> int | None:
         """Return the count to which a partition splits next; None if no split is due, or a topic is not extended yet.
 
-        `topic_partitions` is the number of partitions that all topics have. A partition never splits over two
-        repartitionings at once: a command that was sent between them could be overtaken by a later command.
+        After two repartitionings, a partition splits twice. With a single split, a later command could overtake a
+        command that was sent between the two repartitionings.
         """
         step = self._next_step(partition)
         return None if step is None or step[1] > topic_partitions else step[1]
 
     def phase(self, partition: int, topic_partitions: int) -> Phase:
-        """Return the phase of a partition; `topic_partitions` is the number of partitions that all topics have."""
+        """Return the phase of a partition."""
         if self.active_count(partition) is None:
             return "wait"
         if not self.is_activated(partition):
@@ -158,7 +158,7 @@ class PartitionLineage:
         return "decide" if self.next_count(partition, topic_partitions) is None else "settle"
 
     def stages(self, topic_partitions: int) -> dict[int, Stage]:
-        """Return the stage of every partition during a repartitioning, by number; an empty dict after it."""
+        """Return partition → its stage in the repartitioning; an empty dict if no repartitioning is in progress."""
         last_count = self.counts[-1]
         if last_count <= topic_partitions and not self.unfinished_partitions(topic_partitions):
             return {}
@@ -177,7 +177,7 @@ class PartitionLineage:
         return "split" if self.splits_of(partition) else "begun"
 
     def unfinished_partitions(self, topic_partitions: int) -> list[int]:
-        """Return the partitions that have not yet split or begun; `topic_partitions` is as for `phase`."""
+        """Return the parents that still have to split, and the children that do not decide yet."""
         return [
             partition
             for partition in range(self.counts[-1])
@@ -187,9 +187,9 @@ class PartitionLineage:
     def segments(self, partition: int) -> tuple[Segment, ...]:
         """Return the parts of the logs that hold all records of a partition's keys, in order.
 
-        The records are in its parents' logs up to the splits, and then in its own log. A reader of finished logs that
-        does not know a split may read the parent's whole log: after the split its owner writes no record of a key that
-        it handed over, and before the split the child has no record.
+        The records are in the logs of the partition's ancestors up to their splits, and then in its own log. A reader
+        that does not know a split may read the parent's whole log: after the split, the parent's owner writes no record
+        of a key that was handed over, and before the split, the child has no record.
         """
         parent = self.parent(partition)
         if parent is None:
@@ -201,18 +201,17 @@ class PartitionLineage:
         )
 
     def up_to_count(self, count: int) -> "PartitionLineage":
-        """Return the history without the counts above `count`. If the topics have `count` partitions, no partition has
-        split to a higher count.
+        """Return the history without the counts above `count`, the number of partitions that the topics have: no
+        partition has split to a higher count.
         """
-        return PartitionLineage(
-            tuple(known for known in self.counts if known <= count), self.splits, self.activated
-        )
+        remaining_counts = tuple(known_count for known_count in self.counts if known_count <= count)
+        return PartitionLineage(remaining_counts, self.splits, self.activated)
 
     def deferred_partition(self, key_partition: int) -> int:
         """Return the partition of the deferred topic that holds the deferred commands of a key.
 
-        `key_partition` is the key's partition among the last count. A child holds the deferred commands from its
-        `Begun` on. From then on, the entries in its parent's partition do not count.
+        `key_partition` is the key's partition by the last count. A child holds its deferred commands from its `Begun`
+        on. After that, the entries in the parent's partition do not count.
         """
         return [
             segment.partition
@@ -235,19 +234,17 @@ class PartitionLineage:
         return position >= split.events and (position > 0 or self.is_ready(parent, positions))
 
     def forward_target(self, partition: int, partition_among: PartitionAmong) -> int | None:
-        """Return the child to which this partition handed over a key; None if it still owns the key, or never did.
+        """Return the child to which `partition` handed over a key; None if it still owns the key, or never owned it.
 
-        Commands are forwarded hop by hop, although the key may have moved on: a command that skips a hop could overtake
-        an earlier command which is still being forwarded.
+        If the key has moved on from that child, the child forwards the command again. A command that skipped the child
+        could overtake an earlier command that is still being forwarded.
         """
         effective_count = self.active_count(partition) or 0
         assignments = [partition_among(count) for count in self.counts if count <= effective_count]
         if partition not in assignments:
             return None
-        return next(
-            (assigned for assigned in assignments[assignments.index(partition) :] if assigned != partition),
-            None,
-        )
+        later_assignments = assignments[assignments.index(partition) :]
+        return next((assigned for assigned in later_assignments if assigned != partition), None)
 
 
 def count_covering(before: int, topic_partitions: int) -> int:

@@ -16,15 +16,15 @@ from cqrs_cli.keyspace.records import Grow, LineageRecord, lineage_value, read_l
 
 
 class SeenLineage(NamedTuple):
-    """A partition history, and the end of its log at that time. The history is up to date while the end is the same."""
+    """A partition history, and the `end` of its log when it was read. The history is current until the end changes."""
 
     lineage: PartitionLineage
     end: int
 
 
 class HiddenLineageError(readers.StalledError):
-    """An open transaction hides a record of the partition history. This is temporary: if an owner died while it split,
-    its successor fences it, or the broker aborts its transaction after the timeout.
+    """An open transaction hides a record of the partition history. This is temporary: if an owner died while it split
+    its partition, its successor fences it, or the broker aborts the transaction after a timeout.
     """
 
     is_temporary = True
@@ -43,8 +43,8 @@ def read_lineage(
     pool: ConsumerPool | None = None,
 ) -> PartitionLineage:
     """Return the partition history up to its high watermark. `count`: the partition count before the first
-    repartitioning request. `timeout`: seconds to wait for a hidden record. `bounds`: the log's start and the end to
-    read to, if known.
+    repartitioning request. `timeout`: seconds to wait for a hidden record. `bounds`: the start of the log and the
+    offset to read up to; None: ask the broker.
 
     Raises `ContradictionError` for an inconsistent record, `HiddenLineageError` if a record stays hidden.
     """
@@ -72,6 +72,7 @@ def _read(
     timeout: float,
     pool: ConsumerPool | None = None,
 ) -> PartitionLineage:
+    """Read and fold the records within `bounds`, (start, end)."""
     start, end = bounds
     if start > 0:
         raise ContradictionError(

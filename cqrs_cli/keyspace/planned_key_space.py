@@ -1,4 +1,4 @@
-"""The key space of an aggregate in the plan of a run: what the driver has read, and owners need not read again."""
+"""The key space of an aggregate in the plan of a run: the driver reads it once, so that owners need not read it."""
 
 from dataclasses import dataclass
 
@@ -17,8 +17,8 @@ from cqrs_cli.keyspace.lineage_log import read_lineage, visible_lineage, visible
 class PlannedKeySpace:
     """The key space of an aggregate whose topics all have `count` partitions.
 
-    `lineage`: the partition history if the driver has read it completely. `end`: the end of its log then; None for a
-    history that does not change.
+    `lineage`: the partition history, if owners need not read it; else None. `end`: the end of its log when the driver
+    read it; None if the history cannot change.
     """
 
     topics: Topics
@@ -35,54 +35,55 @@ class PlannedKeySpace:
 
     @property
     def has_history(self) -> bool:
-        """True if the aggregate may have been repartitioned."""
+        """True if the aggregate may have been repartitioned, so its partition history must be read."""
         return self.lineage is None or self.lineage.was_repartitioned
 
-    def initial_keys(self, partition: int) -> AssignedKeys:
+    def initial_assigned_keys(self, partition: int) -> AssignedKeys:
         """Return the assigned keys of a partition before its owner has read the partition history."""
-        return self._keys(partition, PartitionLineage((self.count,)))
+        return self._assigned_keys(partition, PartitionLineage((self.count,)))
 
-    def read_keys(
+    def read_assigned_keys(
         self,
         connection: Cluster,
         partition: int,
         bounds: tuple[int, int] | None = None,
         pool: ConsumerPool | None = None,
     ) -> AssignedKeys:
-        """Return the assigned keys of a partition, by the current partition history.
+        """Return the assigned keys of a partition, by the current partition history. `bounds`: (start, end) of its log;
+        None before a fence.
 
-        A history that was complete when the run began is read again only if `bounds`, the (start, end) of its log, has
-        another end. Before a fence `bounds` is None.
+        If the driver has found all repartitionings complete, the history is read again only if its log has another end.
         """
         if self.lineage is not None and (self.end is None or bounds is None or bounds[1] == self.end):
-            return self._keys(partition, self.lineage)
+            return self._assigned_keys(partition, self.lineage)
         lineage = read_lineage(connection, self.topics, self.count, bounds=bounds, pool=pool)
-        return self._keys(partition, lineage)
+        return self._assigned_keys(partition, lineage)
 
-    def visible_keys(self, connection: Cluster, partition: int) -> AssignedKeys | None:
+    def visible_assigned_keys(self, connection: Cluster, partition: int) -> AssignedKeys | None:
         """Return the assigned keys by the visible partition history; None without a history."""
         if not self.has_history:
             return None
-        return self._keys(partition, visible_lineage(connection, self.topics, self.count))
+        return self._assigned_keys(partition, visible_lineage(connection, self.topics, self.count))
 
-    def _keys(self, partition: int, lineage: PartitionLineage) -> AssignedKeys:
+    def _assigned_keys(self, partition: int, lineage: PartitionLineage) -> AssignedKeys:
         return AssignedKeys(lineage, partition, self.count, self.partitioner)
 
 
 def plan_key_space(
-    connection: Cluster, described: AggregateTopics, partitioner: Partitioner
+    connection: Cluster, aggregate_topics: AggregateTopics, partitioner: Partitioner
 ) -> PlannedKeySpace:
     """Return the key space of an aggregate for a run. Raise `ConfigurationError` if the partition count of the topics
     is not in the partition history: then a key would be decided in two partitions.
 
-    A repartitioning that was interrupted before its request has left an empty history. Hidden records are waited for
-    only if the count requires them, because the owners of this run may have to end the transaction that hides them.
+    If the visible records contain the count, this function does not wait for hidden records, because the owners of this
+    run may have to end the transaction that hides them. A repartitioning that was interrupted before its request has
+    left an empty history.
     """
-    topics, count = described.topics, described.partitions
-    if described.lineage_id is None:
+    topics, count = aggregate_topics.topics, aggregate_topics.partitions
+    if aggregate_topics.lineage_id is None:
         return PlannedKeySpace.fixed(topics, partitioner, count)
-    visible, end = visible_lineage_with_end(connection, topics, count)
-    lineage = visible if count in visible.counts else read_lineage(connection, topics, count)
+    visible_history, end = visible_lineage_with_end(connection, topics, count)
+    lineage = visible_history if count in visible_history.counts else read_lineage(connection, topics, count)
     if count not in lineage.counts:
         raise unknown_count_error(topics.aggregate, count, lineage.counts[-1])
     if lineage.was_repartitioned and partitioner == "none":
@@ -91,6 +92,6 @@ def plan_key_space(
             'with partitioner = "none" the partition of a key is unknown',
             'set partitioner to what the clients use: "murmur2" or "crc32"',
         )
-    if visible.was_repartitioned and not visible.unfinished_partitions(count):
-        return PlannedKeySpace(topics, partitioner, count, visible, end, was_repartitioned=True)
+    if visible_history.was_repartitioned and not visible_history.unfinished_partitions(count):
+        return PlannedKeySpace(topics, partitioner, count, visible_history, end, was_repartitioned=True)
     return PlannedKeySpace(topics, partitioner, count, was_repartitioned=lineage.was_repartitioned)

@@ -15,7 +15,7 @@ _Time = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Grow(Struct, frozen=True, forbid_unknown_fields=True, rename={"before": "from", "after": "to"}):
-    """An operator's request to raise the number of partitions."""
+    """An operator's request to raise the number of partitions: `{"grow":{"from":4,"to":8,…}}`."""
 
     before: _Count  # the number of partitions before, `from` in JSON
     after: _Count  # the requested number of partitions, `to` in JSON
@@ -23,38 +23,37 @@ class Grow(Struct, frozen=True, forbid_unknown_fields=True, rename={"before": "f
     by: str = ""  # the operator
 
 
-def targets_of(partition: int, before: int, after: int) -> range:
+def children_of(partition: int, before: int, after: int) -> range:
     """Return the partitions that get keys from `partition` when `before` partitions become `after`: only 5 for
-    `targets_of(1, 4, 8)`.
+    `children_of(1, 4, 8)`.
     """
     return range(before + partition, after, before)
 
 
 class Split(Struct, frozen=True, forbid_unknown_fields=True, rename={"before": "from", "after": "to"}):
-    """The owner of a partition has handed over keys to target partitions, its children.
+    """The owner of a partition has handed over keys to child partitions.
 
-    The offsets are the ends of the partition's logs at the split.
-
-    The children inherit the records before these offsets. Records at or after them belong to the partition alone.
+    The offsets are the ends of the partition's logs at the split. The child partitions inherit the records before
+    these offsets. Records at or after these offsets belong to the partition alone.
     """
 
     partition: _Partition
-    before: _Count  # the count by which it assigned keys until now
-    after: _Count  # the count by which it assigns keys from now on
-    commands: _Offset  # its position: the offset of the next command to decide
+    before: _Count  # the partition count by which the owner assigned keys before the split
+    after: _Count  # the partition count by which the owner assigns keys after the split
+    commands: _Offset  # the owner's position: the offset of the next command to decide
     events: _Offset
     outcomes: _Offset
     deferred: _Offset
-    clock: _Time  # the greatest timestamp of its decided commands, ms
+    clock: _Time  # the greatest timestamp of the partition's decided commands, ms
 
     @property
-    def target_partitions(self) -> range:
+    def child_partitions(self) -> range:
         """The partitions that get keys."""
-        return targets_of(self.partition, self.before, self.after)
+        return children_of(self.partition, self.before, self.after)
 
 
 class Begun(Struct, frozen=True, forbid_unknown_fields=True):
-    """A child has imported its inherited deferred commands into its own partition, and decides from now on."""
+    """A child has imported its inherited deferred commands, and decides from now on: `{"begun":{"partition":5}}`."""
 
     partition: _Partition
 
@@ -85,7 +84,7 @@ def lineage_value(record: LineageRecord) -> bytes:
 
 
 def read_lineage_record(value: bytes | None) -> LineageRecord:
-    """Return the request, split or begun in a record; raises `ValueError` for any other record."""
+    """Return the content of a record; raises `ValueError` for any other record."""
     if value is None:
         raise ValueError("the value is null")
     try:

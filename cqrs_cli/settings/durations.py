@@ -3,6 +3,7 @@
 import re
 from datetime import timedelta
 
+#: Unit → its length in milliseconds, the longest unit first.
 _MILLISECONDS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 _DURATION = re.compile(r"(?:[0-9]{1,15}(?:ms|s|m|h|d|w))+")
 

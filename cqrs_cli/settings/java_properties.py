@@ -6,6 +6,7 @@ from javaproperties import InvalidUEscapeError, KeyValue, parse
 
 MASK = "********"
 
+#: Matches the name of a property with a secret value.
 _SECRET_NAME = re.compile(
     r"jaas\.config|password|passphrase|secret|private\.key(?!\.file)|user\.info|oauthbearer\.config"
     r"|^ssl\.keystore\.key$|^ssl\.key(\.pem)?$",
@@ -32,7 +33,7 @@ def is_secret(name: str) -> bool:
     return _SECRET_NAME.search(name) is not None
 
 
-def is_name(name: str) -> bool:
+def is_property_name(name: str) -> bool:
     """True if a client property could have this name. Never show another name: it may be part of a secret."""
     return len(name) <= 80 and _PROPERTY_NAME.fullmatch(name) is not None
 
@@ -41,7 +42,8 @@ def mask_secrets(properties: dict[str, str]) -> dict[str, str]:
     """Return the properties with masked values of secrets, and of unknown names, which may be misspelt names of
     secrets.
 
-    A value that contains the name of a secret is masked, too: if a line end is missing, it contains the next entry.
+    A value that contains the name of a secret is masked, too, because it may contain the next entry of the file, if a
+    line end is missing.
     """
     return {
         name: value if _PUBLIC_NAME.fullmatch(name) and not is_secret(name) and not is_secret(value) else MASK
@@ -56,28 +58,28 @@ def parse_properties(text: str) -> dict[str, str]:
     value.
     """
     entries: dict[str, str] = {}
-    number = 1
+    line_number = 1
     elements = parse(text)
     while True:
         try:
             element = next(elements, None)
         except InvalidUEscapeError:
-            raise ValueError(f"line {number} contains \\u without four hexadecimal digits") from None
+            raise ValueError(f"line {line_number} contains \\u without four hexadecimal digits") from None
         if element is None:
             return entries
         if isinstance(element, KeyValue):
             if not _has_separator(element):
-                raise ValueError(f"line {number} is not key=value")
+                raise ValueError(f"line {line_number} is not key=value")
             if _has_half_surrogate(element.key + element.value):
-                raise ValueError(f"line {number} contains half a surrogate pair")
+                raise ValueError(f"line {line_number} contains half a surrogate pair")
             entries[element.key] = element.value
-        number += len(_LINE_END.findall(element.source))
+        line_number += len(_LINE_END.findall(element.source))
 
 
 def _has_separator(entry: KeyValue) -> bool:
-    """True if the entry has a separator: text that is appended to it becomes part of its value, not of its name."""
-    (longer,) = parse(entry.source_stripped + "x")
-    return isinstance(longer, KeyValue) and longer.key == entry.key
+    """True if the entry has a separator (`=`, `:` or a blank): then text that is appended does not change the name."""
+    (extended_entry,) = parse(entry.source_stripped + "x")
+    return isinstance(extended_entry, KeyValue) and extended_entry.key == entry.key
 
 
 def _has_half_surrogate(text: str) -> bool:

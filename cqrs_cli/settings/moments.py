@@ -11,25 +11,30 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 def parse_moment(text: str) -> int:
     """Return the milliseconds since the epoch of `text`: a time (RFC 3339 with an offset), a day (its start in UTC), or
-    a duration before now. Raises `ValueError` for any other text.
+    a duration before now, `2h` or `2h ago`. Raises `ValueError` for any other text.
     """
-    return _parse(text, -1, "10m for ten minutes ago")
+    return _parse(text, -1, " ago", "10m for ten minutes ago")
 
 
 def parse_deadline(text: str) -> int:
-    """Return milliseconds since the epoch of a future time, as `parse_moment` does, but a duration counts from now.
+    """Return milliseconds since the epoch of a future time, as `parse_moment` does, but a duration counts from now:
+    `2h` or `2h from now`.
 
     Raises `ValueError` also for a time in the past.
     """
-    moment = _parse(text, 1, "10m for in ten minutes")
+    moment = _parse(text, 1, " from now", "10m for in ten minutes")
     if moment < (now := time.time_ns() // 1_000_000):
         raise ValueError(f"{text[:40]!r} is in the past: it is {rfc3339(now)}")
     return moment
 
 
-def _parse(text: str, direction: int, example: str) -> int:
+def _parse(text: str, direction: int, suffix: str, example: str) -> int:
+    """Parse a time or a duration. `direction`: 1 for durations after now, -1 for durations before now. A duration may
+    end with `suffix`.
+    """
     try:
-        return time.time_ns() // 1_000_000 + direction * milliseconds(parse_duration(text))
+        duration = parse_duration(text.removesuffix(suffix))
+        return time.time_ns() // 1_000_000 + direction * milliseconds(duration)
     except ValueError:
         pass
     try:

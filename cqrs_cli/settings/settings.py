@@ -1,6 +1,5 @@
 """Settings, highest first: flag, environment (`CQRS_…`), `cqrs.toml`, `[tool.cqrs]` in pyproject.toml, default."""
 
-import difflib
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -18,11 +17,12 @@ from pydantic import (
 )
 
 from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.formatting import did_you_mean
 from cqrs_cli.keys.address import KeyRingAddress
 from cqrs_cli.payloads.address import THRESHOLD, PayloadStoreAddress
 from cqrs_cli.settings import sources
 from cqrs_cli.settings.durations import show_duration
-from cqrs_cli.settings.java_properties import is_name, is_secret
+from cqrs_cli.settings.java_properties import is_property_name, is_secret
 from cqrs_cli.settings.sources import Source
 from cqrs_cli.settings.values import (
     ClientProperties,
@@ -57,11 +57,12 @@ class Settings(BaseModel):
         "", pattern=r"^[a-zA-Z0-9._-]{0,100}$", description="The prefix of all topic names."
     )
     partitions: int = Field(
-        4, ge=1, le=10_000, description="The partition count of new topics; it can be raised."
+        4, ge=1, le=10_000, description="The partition count of new topics. `cqrs repartition` can raise it."
     )
     partitioner: Literal["murmur2", "crc32", "none"] = Field(
         "murmur2",
-        description="How senders hash keys: `murmur2` as Java's clients, `crc32` as librdkafka; `none`: unchecked.",
+        description="How senders hash keys: `murmur2` as Java's clients, `crc32` as librdkafka. "
+        "With `none` owners do not check a command's partition.",
     )
     aggregates: str = Field(
         "aggregates", pattern=r"^[^\W\d]\w*(\.[^\W\d]\w*)*$", description="The package with the aggregates."
@@ -72,7 +73,8 @@ class Settings(BaseModel):
     )
     store: Literal["lmdb", "memory"] = Field(
         "lmdb",
-        description="Owners keep states in `state_dir`, or in memory and rebuild them from the log at each start.",
+        description="`lmdb`: owners keep states in `state_dir`. `memory`: they keep states in memory, and fold the "
+        "log at each start.",
     )
     store_limit: ByteSize = Field(
         ByteSize(1 << 30), ge=1 << 20, description='Memory limit of `store = "memory"` in each process.'
@@ -91,13 +93,13 @@ class Settings(BaseModel):
     checkpoint_every: Duration = Field(
         timedelta(hours=1),
         ge=timedelta(seconds=1),
-        description="How often `cqrs run` writes a checkpoint of each of its shards; it also writes one when it ends.",
+        description="How often `cqrs run` writes a checkpoint of each shard. It also writes checkpoints when it ends.",
     )
     checkpoints_kept: int = Field(2, ge=1, le=1000, description="Checkpoints kept of each partition.")
     dedup_window: Duration = Field(timedelta(hours=24), description="How long a command's id is remembered.")
     decide_timeout: Duration = Field(
         timedelta(seconds=60),
-        description="How long `decide` may take for one command; then the worker is killed, and the command fails.",
+        description="How long `decide` may take for one command. Then the worker is killed, and the command fails.",
     )
     standby_timeout: Duration = Field(
         timedelta(seconds=2),
@@ -107,7 +109,8 @@ class Settings(BaseModel):
     max_attempts: int = Field(20, ge=1, le=1000, description="How often `decide` may defer one command.")
     max_clock_skew: Duration = Field(
         timedelta(minutes=1),
-        description="How far an owner's clock may be ahead of the broker's clock without delaying deferred commands.",
+        description="How far an owner's clock may be ahead of the broker's. Deferred commands of owners further ahead "
+        "are delayed.",
     )
     payload_store: StoreAddress | None = Field(
         None,
@@ -116,7 +119,7 @@ class Settings(BaseModel):
     payload_threshold: ByteSize = Field(
         ByteSize(THRESHOLD),
         ge=1024,
-        description="Data with more bytes than this are stored in `payload_store`, if it is set.",
+        description="Larger data is stored in `payload_store`, if this is set.",
     )
     keyring: str | None = Field(
         None,
@@ -128,17 +131,23 @@ class Settings(BaseModel):
     )
     outcomes_retention: Retention = Field(
         None,
-        description="The retention of outcomes and dead letters: at least the commands' and two dedup windows.",
+        description="The retention of outcomes, and of dead letters without personal fields: at least "
+        "`commands_retention` plus two dedup windows.",
     )
-    master: str = Field("local[*]", pattern=r"^[^\x00-\x1f]+$", description="Where Spark runs.")
+    mcp_allow_send: bool = Field(False, description="Whether agents may send commands through `cqrs mcp`.")
+    master: str = Field(
+        "local[*]",
+        pattern=r"^[^\x00-\x1f]+$",
+        description="Spark's master; `local[*]`: all cores of this machine.",
+    )
 
-    _origins: dict[str, str] = PrivateAttr(default_factory=dict)
+    _origins: dict[str, str] = PrivateAttr(default_factory=dict)  # setting → the origin of its value
 
     @field_validator("properties")
     @classmethod
     def _check_client_properties(cls, properties: dict[str, str]) -> dict[str, str]:
         for name in properties:
-            if not is_name(name):
+            if not is_property_name(name):
                 raise ValueError("one of the names is not a name of a client property")
             if is_secret(name):
                 raise ValueError(
@@ -206,7 +215,7 @@ def load_settings(flags: Mapping[str, object], cwd: Path | None = None) -> Setti
     for source in files:
         _require_known(source, names)
     sources_by_priority = [sources.flag_source(flags, cwd), sources.environment_source(names, cwd), *files]
-    values, value_origins = _merge(sources_by_priority)
+    values, value_origins = _merge_sources(sources_by_priority)
     try:
         settings = Settings(root=root, **values)
     except ValidationError as error:
@@ -225,7 +234,7 @@ def origins(settings: Settings) -> dict[str, str]:
     return {name: settings._origins.get(name, "default") for name in Settings.model_fields if name != "root"}
 
 
-def _merge(sources_by_priority: list[Source]) -> tuple[dict[str, Any], dict[str, str]]:
+def _merge_sources(sources_by_priority: list[Source]) -> tuple[dict[str, Any], dict[str, str]]:
     """Return each setting's value from the highest source, and its origin. Client properties are merged one by one."""
     values: dict[str, Any] = {}
     value_origins: dict[str, str] = {}
@@ -250,10 +259,7 @@ def _merge(sources_by_priority: list[Source]) -> tuple[dict[str, Any], dict[str,
 def _require_known(source: Source, names: set[str]) -> None:
     for name in source.values:
         if name not in names:
-            similar_names = difflib.get_close_matches(name, names, 1)
-            hint = (
-                f"did you mean {similar_names[0]}?" if similar_names else f"known: {', '.join(sorted(names))}"
-            )
+            hint = did_you_mean(name, names) or f"known: {', '.join(sorted(names))}"
             raise ConfigurationError(f"{source.origin(name)}: unknown setting {name!r}", hint)
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cqrs_cli.errors import ConfigurationError, UsageError
-from cqrs_cli.settings.java_properties import is_name, is_secret, parse_properties
+from cqrs_cli.settings.java_properties import is_property_name, is_secret, parse_properties
 
+#: Setting → its flag in messages, if it is not the setting's name with dashes.
 FLAGS = {"properties": "-X", "bootstrap_server": "-b/--bootstrap-server"}
 ENV_PREFIX = "CQRS_"
 _NON_NAME_CHARACTER = re.compile(r"[^A-Za-z0-9._-]")
@@ -18,7 +19,7 @@ _NON_NAME_CHARACTER = re.compile(r"[^A-Za-z0-9._-]")
 class Source(NamedTuple):
     """The values of one source. Relative paths among them are relative to `folder`."""
 
-    values: dict[str, Any]
+    values: dict[str, Any]  # setting → value
     origin: Callable[[str], str]  # setting → its origin, for messages
     folder: Path
     error: type[UsageError] | type[ConfigurationError] = ConfigurationError
@@ -74,27 +75,35 @@ def project_sources(cwd: Path) -> tuple[Path, list[Source]]:
     """
     for folder in (cwd, *cwd.parents):
         sources = [
-            source for name in ("cqrs.toml", "pyproject.toml") if (source := _file(folder / name)) is not None
+            source
+            for name in ("cqrs.toml", "pyproject.toml")
+            if (source := _file_source(folder / name)) is not None
         ]
         if sources:
             return folder, sources
     return cwd, []
 
 
-def _file(path: Path) -> Source | None:
+def _unreadable_error(path: Path, error: OSError) -> ConfigurationError:
+    return ConfigurationError(
+        f"{path} cannot be read: {error.strerror}", "run it as a user who may read the project's folder"
+    )
+
+
+def _file_source(path: Path) -> Source | None:
     try:
         if not path.is_file():
             return None
     except OSError as error:
-        raise ConfigurationError(
-            f"{path} cannot be read: {error.strerror}", "run it as a user who may read the project's folder"
-        ) from None
+        raise _unreadable_error(path, error) from None
     is_own_file = path.name == "cqrs.toml"
     try:
         table: Any = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         if not is_own_file:
             return None  # an invalid pyproject.toml may belong to a project without cqrs
+        if isinstance(error, OSError):
+            raise _unreadable_error(path, error) from None
         reason = "nested too deeply" if isinstance(error, RecursionError) else error
         raise ConfigurationError(f"{path} cannot be read: {reason}", "correct the file") from None
     if not is_own_file:
@@ -123,7 +132,7 @@ def command_config(path: Path) -> dict[str, str]:
             f"{path} is not a properties file: {reason}", "write one key=value in each line"
         ) from None
     for number, name in enumerate(properties, 1):
-        if not is_name(name):
+        if not is_property_name(name):
             raise ConfigurationError(
                 f"{path}: the name of entry {number} is not a name of a client property",
                 "end each line of a value but the last with a backslash",

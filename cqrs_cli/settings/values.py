@@ -13,7 +13,7 @@ from cqrs_cli.storage.folder import check_folder
 
 _ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 
-#: Dots in the name of a client property; librdkafka's longest have seven.
+#: The maximal number of dots in the name of a client property. librdkafka's longest names have seven.
 _MAX_DOTS = 20
 
 #: A thousand years, so that sums of durations do not overflow in Python and Kafka.
@@ -42,7 +42,7 @@ def check_servers(value: str) -> str:
 
 
 def _flatten_properties(value: object) -> object:
-    """Return a table of client properties without nesting, since dots in TOML keys nest. Values become text."""
+    """Return client properties by name, as texts. TOML parses a name with dots as nested tables."""
     if not isinstance(value, Mapping):
         raise ValueError("not a table of client properties")
     return dict(flat_entries("", value))

@@ -1,16 +1,20 @@
-"""Opens object stores with the S3 protocol: with timeouts, and with an error for a missing bucket."""
+"""Opens object stores with the S3 protocol: sets timeouts, and reports a missing bucket as an error."""
 
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote
 
 from cqrs_cli.errors import ConfigurationError
 
-#: Timeouts in seconds for the connection to a store, and for a store that sends no data.
+#: Timeout in seconds for the connection to a store.
 _CONNECT_TIMEOUT = 5.0
+
+#: Timeout in seconds for a store that sends no data.
 STORE_TIMEOUT = 9.0
 
+#: The maximal number of attempts at one request.
 _ATTEMPTS = 3
 
+#: The options that the query of an S3 URI may contain.
 _OPTIONS = {"region", "scheme", "endpoint_override"}
 
 
@@ -34,7 +38,7 @@ def open_bucket(parts: SplitResult, timeout: float = STORE_TIMEOUT) -> tuple[Any
         )
     client = fs.S3FileSystem(
         **options,
-        allow_delayed_open=True,  # a small object needs one request only
+        allow_delayed_open=True,  # then the upload of a small object is a single request
         connect_timeout=_CONNECT_TIMEOUT,
         request_timeout=timeout,
         retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),

@@ -11,7 +11,7 @@ from uuid import uuid4
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.storage.buckets import STORE_TIMEOUT, list_files, open_bucket
 from cqrs_cli.storage.private import atomic_write, make_folder
-from cqrs_cli.storage.reasons import explain_store_error, is_altered
+from cqrs_cli.storage.reasons import explain_store_error, is_checksum_mismatch
 
 #: The bytes of one read. In an object store, each read is a request.
 _CHUNK_BYTES = 8 << 20
@@ -37,7 +37,7 @@ class StorageFolder:
     def __init__(self, uri: str, filesystem: Any, path: str) -> None:
         self.uri = uri
         self._filesystem, self._path = filesystem, path.rstrip("/")
-        self._local = filesystem.type_name == "local"
+        self._is_local = filesystem.type_name == "local"
 
     def filesystem_and_path(self) -> tuple[Any, str]:
         """Return the Arrow file system and the folder's path, for callers that need other operations."""
@@ -69,7 +69,7 @@ class StorageFolder:
     def write(self, name: str, content: Iterator[bytes]) -> None:
         """Write a file atomically: a file with this name is always complete."""
         with self._translate_errors():
-            if self._local:
+            if self._is_local:
                 make_folder(Path(self._path))
                 with atomic_write(Path(self._file_path(name))) as file:
                     file.writelines(content)
@@ -99,7 +99,7 @@ class StorageFolder:
         created.
         """
         folder = Path(self._path)
-        if self._local and not folder.is_dir():
+        if self._is_local and not folder.is_dir():
             parent = next(path for path in folder.parents if path.exists())
             with self._translate_errors():
                 if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
@@ -121,7 +121,7 @@ class StorageFolder:
             yield
         except OSError as error:  # pyarrow raises subclasses of `OSError` for errors of stores
             reason = explain_store_error(error)
-            is_file_lost = isinstance(error, FileNotFoundError) or is_altered(error)
+            is_file_lost = isinstance(error, FileNotFoundError) or is_checksum_mismatch(error)
             error_class = FileUnavailableError if is_file_lost else UnavailableError
             raise error_class(f"{self.uri} cannot be used: {reason.text}", reason.hint) from error
 
@@ -136,8 +136,8 @@ def file_chunks(path: Path) -> Iterator[bytes]:
 def open_folder(uri: str, root: Path, timeout: float = STORE_TIMEOUT) -> StorageFolder:
     """Return the folder at a URI, or at a path relative to `root`; it need not exist. No request is sent yet.
 
-    `timeout` is in seconds, for a store that sends nothing. Raises `ConfigurationError` for a malformed URI, and for a
-    URI with a password.
+    `timeout`: seconds to wait for a store that sends no data. Raises `ConfigurationError` for a malformed URI, and for
+    a URI with a password.
     """
     from pyarrow import ArrowException, fs
 

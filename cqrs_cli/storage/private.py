@@ -1,6 +1,6 @@
-"""Creates folders and files that only their owner can read, because they contain data of users.
+"""Creates folders and files that only the current user can read, because they contain data of the application.
 
-A umask can restrict the permissions further, never extend them. Existing folders keep their permissions.
+A umask can only restrict the permissions further. Existing folders keep their permissions.
 """
 
 import os
@@ -27,10 +27,10 @@ def opener(path: str, flags: int) -> int:
 
 @contextmanager
 def atomic_write(path: Path, draft: str = "", rights: int = PRIVATE_FILE) -> Iterator[IO[bytes]]:
-    """Yield a new file that replaces `path` after the block, atomically, also in case of a power failure.
+    """Yield a new file that replaces `path` after the `with` block, atomically, also in case of a power failure.
 
-    `draft` is the file's name during the block. With a fixed `draft`, only one program can write at a time; other
-    programs get a `FileExistsError`. If the block raises, the new file is removed.
+    `draft`: the file's name during the block, by default a random name. With a fixed name, only one program can write
+    at a time; other programs get a `FileExistsError`. If the block raises an error, the new file is removed.
     """
     draft_path = path.with_name(draft or f".{path.name}.{uuid4().hex}")
     descriptor = os.open(draft_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, rights)

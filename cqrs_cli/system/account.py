@@ -19,8 +19,8 @@ def require_host(name: str) -> None:
 
 
 def require_account() -> None:
-    """Raise `ConfigurationError` if the uid has no entry in the passwd database. Hadoop, a part of Spark, needs its
-    name.
+    """Raise `ConfigurationError` if the uid has no entry in the passwd database. Hadoop, a part of Spark, needs the
+    user's name.
     """
     uid = os.getuid()
     try:

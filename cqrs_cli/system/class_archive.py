@@ -106,10 +106,10 @@ def _stem(program: str, java: Path, *other_paths: Path) -> str:
 def _find_archive(stem: str) -> Path | None:
     """Return the archive with this stem whose size is the size in its name; None if there is none."""
     archives = user_cache().glob(f"{stem}.*.jsa")
-    return next((archive for archive in archives if archive.name == _name(stem, archive)), None)
+    return next((archive for archive in archives if archive.name == _archive_name(stem, archive)), None)
 
 
-def _name(stem: str, archive: Path) -> str:
+def _archive_name(stem: str, archive: Path) -> str:
     return f"{stem}.{archive.stat().st_size}.jsa"
 
 
@@ -129,7 +129,7 @@ def _write_archive(stem: str, write: Callable[[Path], object]) -> Path:
             )
         for incomplete in part_file.parent.glob(f"{stem}.*.jsa"):
             incomplete.unlink()
-        return part_file.replace(part_file.with_name(_name(stem, part_file)))
+        return part_file.replace(part_file.with_name(_archive_name(stem, part_file)))
     finally:
         part_file.unlink(missing_ok=True)
 

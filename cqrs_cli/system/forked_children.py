@@ -15,7 +15,7 @@ _is_registered = False
 
 
 def close_sockets_in_children() -> None:
-    """Close the sockets that are open now in each child that this process forks from now on."""
+    """Close, in each child that this process forks from now on, the sockets that are open now."""
     global _is_registered
     _sockets.update(_open_sockets())
     if not _is_registered:
@@ -37,7 +37,9 @@ def _open_sockets() -> dict[int, int]:
 
 
 def _replace_by_null(sockets: Mapping[int, int]) -> None:
-    """Replace the descriptors by /dev/null: objects of the worker still refer to their numbers, and may close them."""
+    """Let the sockets' descriptors refer to /dev/null. They are not closed, because their numbers could then be used
+    for other files, which objects inherited from the worker might close.
+    """
     null = os.open(os.devnull, os.O_RDWR)
     for number, inode in sockets.items():
         try:

@@ -57,7 +57,7 @@ def find_java() -> Path:
 
 def version(java: Path) -> int:
     """Return the feature release: 17 for 17.0.15, 8 for 1.8.0_402. Raises `UnavailableError` if `java` does not run."""
-    output = _run(java, "-version")
+    output = _run_java(java, "-version")
     release = _parse_release(output)
     if release is None:
         raise UnavailableError(f"{java} does not run: {_last_line(output)}", INSTALL_HINT)
@@ -66,7 +66,7 @@ def version(java: Path) -> int:
 
 def spark_environment(java: Path) -> dict[str, str]:
     """Return the environment variables with which Spark starts on `java`."""
-    if SPARK_MODULE in (_release_file(java) or _run(java, "--list-modules")):
+    if SPARK_MODULE in (_release_file(java) or _run_java(java, "--list-modules")):
         return {}  # Spark itself finds this Java
     return {"JAVA_HOME": str(_WRAPPER_HOME), "REAL_JAVA": str(java)}
 
@@ -123,7 +123,7 @@ def _parse_release(text: str) -> int | None:
     return None if match is None else int(match.group(1))
 
 
-def _run(java: Path, option: str) -> str:
+def _run_java(java: Path, option: str) -> str:
     try:
         result = subprocess.run([java, option], capture_output=True, text=True, errors="replace", timeout=30)
     except (OSError, subprocess.TimeoutExpired) as error:

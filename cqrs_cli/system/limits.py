@@ -77,7 +77,7 @@ def raise_soft_limits(needs: Needs, process: str) -> None:
         raise error
 
 
-def raise_descriptors(needed_count: int) -> int:
+def raise_descriptor_limit(needed_count: int) -> int:
     """Raise the limit for open files to `needed_count` if possible; return the limit, or `needed_count` if it is
     unlimited.
     """

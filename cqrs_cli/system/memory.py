@@ -12,7 +12,9 @@ from pathlib import Path
 _M_ARENA_MAX, ARENAS = -8, 2
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+#: The memory of this process in pages: proc_pid_statm(5).
 _STATM_FILE = Path("/proc/self/statm")
+#: The files with the memory limit of a container, of cgroups version 2 and 1.
 _CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 

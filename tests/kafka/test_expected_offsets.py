@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +24,19 @@ class Message:
 def report_delivery(expected_offsets: ExpectedOffsets, count: int, last_offset: int) -> None:
     callback: Any = expected_offsets.expect_records("t", count)
     callback(None, Message(last_offset))
+
+
+def test_missing_reports_are_noticed() -> None:
+    expected_offsets = ExpectedOffsets()
+    expected_offsets.start_transaction()
+    assert expected_offsets.are_all_reported()
+    callbacks: list[Any] = [expected_offsets.expect_records("t", 1), expected_offsets.expect_records("t", 2)]
+    callbacks[0](None, Message(0))
+    assert not expected_offsets.are_all_reported()
+    callbacks[1](KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), Message(-1))
+    assert not expected_offsets.are_all_reported()
+    callbacks[1](None, Message(2))
+    assert expected_offsets.are_all_reported()
 
 
 @given(st.integers(0, 10**6), st.lists(st.lists(st.integers(1, 300), min_size=1), min_size=1))

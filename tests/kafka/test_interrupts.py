@@ -1,3 +1,5 @@
+"""A Ctrl-C that the Kafka client loses is raised."""
+
 import pytest
 
 from cqrs_cli.client.producer import CommandProducer

@@ -1,3 +1,5 @@
+"""The notation of positions in options and output."""
+
 import pytest
 
 from cqrs_cli.errors import UsageError

@@ -1,5 +1,6 @@
 """Reads of an offset range end at its end, even with gaps in the range."""
 
+from contextlib import closing
 from typing import cast
 
 import pytest
@@ -9,10 +10,14 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import UNREADABLE_HEADERS, Record
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka import readers
-from cqrs_cli.kafka.clients import consumer
+from cqrs_cli.kafka.clients import Isolation, consumer
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.range_reader import read_ranges
 from cqrs_cli.kafka.readers import (
+    MissingPartitionError,
     StalledError,
+    all_ends,
+    all_watermarks,
     bounds,
     last_record,
     offset_at,
@@ -167,3 +172,30 @@ def test_absent_broker_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     for request in (partition_count, lambda connection, topic: bounds(connection, topic, [0])):
         with pytest.raises(UnavailableError, match=r"no answer from Kafka at 127\.0\.0\.1:1"):
             request(Connection("127.0.0.1:1"), "any")
+
+
+@pytest.mark.parametrize(("isolation", "end"), [("read_committed", 2), ("read_uncommitted", 3)])
+def test_many_watermarks_equal_single_ones(log: TransactionalTopic, isolation: Isolation, end: int) -> None:
+    log.write([b"a", b"b"])
+    log.begin([b"open"])
+    with closing(consumer(log.connection, isolation=isolation)) as reader:
+        assert (
+            all_watermarks(reader, log.topic, [0]) == {0: watermarks(reader, log.topic, 0)} == {0: (0, end)}
+        )
+        assert all_ends(reader, log.topic, [0]) == {0: end}
+
+
+def test_missing_partition_among_many_is_an_error(log: TransactionalTopic) -> None:
+    with closing(consumer(log.connection)) as reader, pytest.raises(MissingPartitionError):
+        all_ends(reader, log.topic, [0, 7])
+
+
+def test_ranges_are_read_up_to_their_ends(log: TransactionalTopic) -> None:
+    log.write([b"a", b"b", b"c"])
+    log.begin([b"open"])
+    with closing(consumer(log.connection)) as reader:
+        for bounds_to_read, values in (((1, 3), [b"b", b"c"]), ((0, 2), [b"a", b"b"]), ((2, 2), [])):
+            records = read_ranges(log.connection, reader, log.topic, {0: bounds_to_read})
+            assert [record.value for record in records[0]] == values
+        with pytest.raises(StalledError, match="no record is visible"):
+            read_ranges(log.connection, reader, log.topic, {0: (0, 5)}, timeout=0.5)

@@ -14,7 +14,7 @@ from tests.support.waiting import eventually
 
 def test_silent_brokers_are_noted() -> None:
     address, notes = unused_address(), list[str]()
-    identity = TopicIdentity({}, lambda topics: {}, lambda topic, made_again: None)
+    identity = TopicIdentity({}, lambda topics: {}, lambda topic, is_recreated: None)
     stream = follow_records(
         Connection(address), "a.events", {0: 0}, lambda record: True, notes.append, identity
     )
@@ -27,7 +27,7 @@ def test_recreated_topic_ends_the_stream() -> None:
     """The gateway and `tail --follow` end in this case."""
     error, visible_topics = ContradictionError("another topic"), {"a.events": SeenTopic("2", 1)}
     identity = TopicIdentity(
-        {"a.events": "1"}, lambda topics: visible_topics, lambda topic, made_again: error, interval=0.0
+        {"a.events": "1"}, lambda topics: visible_topics, lambda topic, is_recreated: error, interval=0.0
     )
     stream = follow_records(
         Connection(unused_address()), "a.events", {0: 0}, lambda record: True, print, identity

@@ -1,3 +1,5 @@
+"""Requests for offsets are repeated while a partition has no leader."""
+
 from typing import cast
 
 import pytest

@@ -1,9 +1,9 @@
-"""The errors that halve a batch."""
+"""The errors that halve a batch, and the errors inside librdkafka's callbacks."""
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
-from cqrs_cli.kafka.write_errors import is_caused_by_batch
+from cqrs_cli.kafka.write_errors import is_caused_by_batch, unwrapping_fatal_errors
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,12 @@ def test_rejected_record_is_caused_by_batch(code: int) -> None:
 )
 def test_other_errors_are_not_caused_by_batch(code: int) -> None:
     assert not is_caused_by_batch(KafkaError(code))
+
+
+def test_fencing_inside_report_is_raised() -> None:
+    fenced = KafkaException(KafkaError(KafkaError._FENCED))
+    with pytest.raises(KafkaException) as error, unwrapping_fatal_errors():
+        raise SystemError("returned a result with an exception set") from fenced
+    assert error.value is fenced
+    with pytest.raises(SystemError), unwrapping_fatal_errors():
+        raise SystemError("another")

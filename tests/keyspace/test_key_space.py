@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.topics.partitioner import target_partition
+from cqrs_cli.kafka.topics.partitioner import producer_partition
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keyspace.key_space import KeySpace
 from cqrs_cli.keyspace.lineage import PartitionLineage
@@ -47,7 +47,7 @@ def histories(draw: Any) -> Written:
         lineage = key_space.lineage
         if draw(st.booleans()):
             key = draw(st.sampled_from(KEYS))
-            (owner,) = partitions_that_decide(lineage, partial(target_partition, "murmur2", key))
+            (owner,) = partitions_that_decide(lineage, partial(producer_partition, "murmur2", key))
             events[owner].append(key)
         elif choices := possible_records(lineage, [2, 3]):
             record = draw(st.sampled_from(choices))

@@ -43,12 +43,12 @@ def test_former_partitions_forward_to_the_current(lineage: PartitionLineage, key
 
 
 @given(lineages(), HASHES, st.integers(0, 23))
-def test_commands_are_forwarded_to_targets(lineage: PartitionLineage, key_hash: int, partition: int) -> None:
+def test_commands_are_forwarded_to_children(lineage: PartitionLineage, key_hash: int, partition: int) -> None:
     """Commands are forwarded only to partitions that got keys from the forwarding partition."""
-    targets = lineage.target_partitions(partition)
-    assert lineage.forward_target(partition, lambda count: key_hash % count) in [None, *targets]
+    children = lineage.child_partitions(partition)
+    assert lineage.forward_target(partition, lambda count: key_hash % count) in [None, *children]
     splits = {number: lineage.split_creating(number) for number in range(lineage.counts[-1])}
-    assert targets == [number for number, split in splits.items() if split and split.partition == partition]
+    assert children == [number for number, split in splits.items() if split and split.partition == partition]
 
 
 @given(lineages(), HASHES, st.integers(0, 23))
@@ -79,7 +79,7 @@ def test_inherited_splits_are_earlier_segments(lineage: PartitionLineage, key_ha
 
 @given(lineages(), st.data())
 def test_readers_read_parents_first(lineage: PartitionLineage, data: st.DataObject) -> None:
-    """A reader starts a target partition only after its ancestors' events up to each split are read."""
+    """A reader starts a child partition only after its ancestors' events up to each split are read."""
     splits = tuple(replace_fields(split, events=data.draw(st.integers(0, 3))) for split in lineage.splits)
     lineage_with_events = replace(lineage, splits=splits)
     positions = {number: data.draw(st.integers(0, 3)) for number in range(lineage.counts[-1])}

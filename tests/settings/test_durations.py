@@ -31,8 +31,8 @@ def test_other_texts_are_refused(text: str) -> None:
 
 @given(st.integers(min_value=1, max_value=10**14))
 def test_shown_duration_is_read_back(ms: int) -> None:
-    shown = show_duration(timedelta(milliseconds=ms))
-    assert milliseconds(parse_duration(shown)) == ms
+    shown_text = show_duration(timedelta(milliseconds=ms))
+    assert milliseconds(parse_duration(shown_text)) == ms
 
 
 def test_none_is_shown_as_unlimited() -> None:

@@ -1,6 +1,7 @@
 """Settings: the order of their sources, their origins, and the errors for invalid values."""
 
 import runpy
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -150,6 +151,15 @@ def test_bad_flag_is_a_usage_error(tmp_path: Path) -> None:
 def test_broken_toml_is_named(tmp_path: Path) -> None:
     error = settings_error(write_project(tmp_path, "partitions ="))
     assert error.message.startswith(f"{tmp_path / 'cqrs.toml'} cannot be read: ")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS has no /proc")
+def test_unreadable_file_names_the_remedy(tmp_path: Path) -> None:
+    """The tests may run as root, who may read every other file."""
+    (tmp_path / "cqrs.toml").symlink_to("/proc/self/mem")
+    error = settings_error(tmp_path)
+    assert error.message == f"{tmp_path / 'cqrs.toml'} cannot be read: Input/output error"
+    assert error.hint == "run it as a user who may read the project's folder"
 
 
 def test_outcomes_outlive_commands_and_two_windows(tmp_path: Path) -> None:

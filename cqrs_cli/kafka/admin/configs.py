@@ -13,11 +13,11 @@ _UNKNOWN_TOPIC, _NOT_ALLOWED = 3, 29
 
 
 def topic_configs(client: Any, names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return the settings of each topic, without empty settings; topics unknown to the broker are left out.
+    """Return topic → its settings, without empty settings. A topic that the answering broker does not know is left out;
+    other brokers may know it already.
 
-    Any broker may answer, so a broker that lags may not know a topic that other brokers know. The request is sent
-    directly, since kafka-python's own `describe_configs` hides the error code. Raises `ConfigurationError` if an ACL is
-    missing.
+    The request is sent directly, because kafka-python's own `describe_configs` hides the error code. Raises
+    `ConfigurationError` if an ACL is missing.
     """
     from kafka.protocol.admin import DescribeConfigsRequest
 
@@ -27,7 +27,7 @@ def topic_configs(client: Any, names: Iterable[str]) -> dict[str, dict[str, str]
     configs_of: dict[str, dict[str, str]] = {}
     for result in send_request(client, DescribeConfigsRequest(resources=resources)).results:
         if result.error_code == _NOT_ALLOWED:
-            raise RequiredAcl("DescribeConfigs", "topic", result.resource_name).denied()
+            raise RequiredAcl("DescribeConfigs", "topic", result.resource_name).denied_error()
         if result.error_code not in (0, _UNKNOWN_TOPIC):
             raise CqrsError(
                 f"the settings of topic {result.resource_name} cannot be read: error {result.error_code}",

@@ -16,8 +16,8 @@ from cqrs_cli.kafka.admin.client import REQUEST_TIMEOUT_MS, send_request
 #: Kafka's error codes after which the request is repeated: the coordinator starts, has moved, or ends a transaction.
 _RETRIABLE_CODES = {14, 15, 16, 51}
 
-#: The highest version of these requests that librdkafka 2.16 also uses. With it, the end of a transaction does not
-#: change the producer epoch.
+#: The highest version of these requests that librdkafka 2.16 also uses. In this version, the end of a transaction does
+#: not change the producer epoch.
 _MAX_VERSION = 3
 
 
@@ -49,7 +49,7 @@ def fence(client: Any, transactional_id: str, timeout_ms: int) -> FencedProducer
     return FencedProducer(transactional_id, response.producer_id, response.producer_epoch, node)
 
 
-def producer_of(client: Any, transactional_id: str) -> int:
+def producer_id_of(client: Any, transactional_id: str) -> int:
     """Return the id of the current producer of a transactional id, without a fence."""
     return int(client.describe_transactions([transactional_id])[transactional_id].producer_id)
 
@@ -74,8 +74,8 @@ def open_producers(
 def end_hanging(
     client: Any, producer: FencedProducer, partitions: Collection[tuple[str, int]], group: str, commit: bool
 ) -> None:
-    """Write a marker to these (topic, partition) pairs and to the group's offsets. It commits or aborts all open
-    transactions of the producer in them. Raises `UnavailableError`, also if the producer has been fenced since.
+    """Write a transaction marker to these (topic, partition) pairs and to the group's offsets. The marker commits or
+    aborts all open transactions of the producer there. Raises `UnavailableError`, also if the producer is fenced.
     """
     from kafka.protocol.producer import AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, EndTxnRequest
 

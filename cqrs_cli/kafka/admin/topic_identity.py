@@ -47,26 +47,27 @@ class TopicIdentity:
         self._checked_at = time.monotonic()
 
     def check_if_due(self) -> Mapping[str, int]:
-        """Run `check_ids` every few seconds; otherwise, and without a broker, return an empty result."""
+        """Call `check_ids` every few seconds; at other times, or if no broker answers, return an empty dict."""
         if time.monotonic() - self._checked_at >= self._interval:
             with suppress(UnavailableError):
                 return self.check_ids()
         return {}
 
     def check_ids(self) -> Mapping[str, int]:
-        """Return the current partition count of each topic.
+        """Return topic → its current partition count.
 
-        Raises the error of a topic that was recreated or deleted; `UnavailableError` without a broker.
+        Raises the error of `error_of_change` for a topic that was recreated or deleted, `UnavailableError` without a
+        broker.
         """
         try:
-            described = self._describe(self._ids.keys())
+            seen_topics = self._describe(self._ids.keys())
         finally:
             self._checked_at = time.monotonic()
         for topic, topic_id in self._ids.items():
-            is_same = topic in described and described[topic].topic_id == topic_id
-            if not is_same and (error := self._error_of_change(topic, topic in described)) is not None:
+            is_same = topic in seen_topics and seen_topics[topic].topic_id == topic_id
+            if not is_same and (error := self._error_of_change(topic, topic in seen_topics)) is not None:
                 raise error
-        return {topic: described_topic.partitions for topic, described_topic in described.items()}
+        return {topic: described_topic.partitions for topic, described_topic in seen_topics.items()}
 
 
 def topic_ids(connection: Cluster, topics: Collection[str]) -> dict[str, str]:

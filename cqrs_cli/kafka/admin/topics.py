@@ -6,13 +6,13 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.kafka.admin import authorized, client, hanging, transactions
+from cqrs_cli.kafka.admin import acl_check, client, hanging, transactions
 from cqrs_cli.kafka.admin.clock import OwnClock, clock_difference, local_clock
 from cqrs_cli.kafka.admin.configs import broker_configs, topic_configs
 from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.topics.acls import RequiredAcl
-from cqrs_cli.kafka.topics.checks import Extras, aggregate_topics, missing_topics, mistakes
+from cqrs_cli.kafka.topics.checks import Extras, aggregate_topics, config_errors, missing_topics_error
 from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import (
     KINDS,
@@ -32,7 +32,9 @@ _T = TypeVar("_T")
 
 
 class Admin:
-    """An open admin connection; a context manager. Without a broker methods raise `UnavailableError` within 10 s."""
+    """An open admin connection; use as a context manager. If no broker answers, methods raise `UnavailableError` within
+    10 s.
+    """
 
     def __init__(self, connection: Cluster) -> None:
         self.connection = connection
@@ -78,8 +80,8 @@ class Admin:
     def describe(self, names: Collection[str]) -> dict[str, TopicInfo]:
         """Return the topics of these names that exist; raises `ConfigurationError` if an ACL is missing.
 
-        Two brokers may answer, one for the topics and one for their settings, and the second may not know a new topic
-        yet. Both requests are repeated until the answers agree.
+        One broker may answer for the topics and another broker for their settings, and the second broker may not know a
+        new topic yet. So both requests are repeated until the answers contain the same topics.
         """
         deadline = time.monotonic() + client.REQUEST_TIMEOUT_MS / 1000
         while True:
@@ -90,10 +92,13 @@ class Admin:
             time.sleep(0.05)
 
     def _describe_existing(self, names: Collection[str]) -> dict[str, Mapping[str, Any]]:
+        """Return name → the broker's description, without topics that do not exist. Raise an error if an ACL is
+        missing.
+        """
         topics = {}
         for topic in self._call(self._client.describe_topics, list(names)):
             if topic["error_code"] == _TOPIC_NOT_ALLOWED:
-                raise RequiredAcl("Describe", "topic", topic["name"]).denied()
+                raise RequiredAcl("Describe", "topic", topic["name"]).denied_error()
             if topic["error_code"] not in (0, _UNKNOWN_TOPIC):
                 raise CqrsError(
                     f"topic {topic['name']} cannot be described: error {topic['error_code']}",
@@ -127,9 +132,9 @@ class Admin:
             self._client.wait_for_topics([*topics], timeout_ms=client.REQUEST_TIMEOUT_MS)
 
     def add_partitions(self, name: str, partitions: int) -> None:
-        """Raise the partition count of a topic to `partitions`; do nothing if the topic has at least so many.
+        """Raise the partition count of a topic to `partitions`; do nothing if the topic has as many or more.
 
-        The controller knows the new partitions first: another broker may report fewer for a moment.
+        The controller knows the new partitions first: another broker may report the old count for a moment.
         """
         from kafka.errors import InvalidPartitionsError
 
@@ -137,7 +142,9 @@ class Admin:
             self._client.create_partitions({name: partitions})
 
     def leader_flags(self, name: str) -> list[bool]:
-        """Return for each partition of a topic if it has a leader, by the metadata of the answering broker."""
+        """Return, for each partition of a topic in order, True if the answering broker knows its leader. Empty if that
+        broker does not know the topic.
+        """
         topics = self._describe_existing([name])
         if name not in topics:
             return []
@@ -151,9 +158,9 @@ class Admin:
         """Fence the producer of a transactional id, in order to end its hanging transaction."""
         return self._call(hanging.fence, self._client, transactional_id, timeout_ms)
 
-    def producer_of(self, transactional_id: str) -> int:
+    def producer_id_of(self, transactional_id: str) -> int:
         """Return the id of the current producer of a transactional id."""
-        return self._call(hanging.producer_of, self._client, transactional_id)
+        return self._call(hanging.producer_id_of, self._client, transactional_id)
 
     def open_producers(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], dict[int, int]]:
         """Return the producers with an open transaction on each (topic, partition): producer id → first offset."""
@@ -181,10 +188,12 @@ class Admin:
 
     def missing_acls(self, required: Iterable[RequiredAcl]) -> list[RequiredAcl]:
         """Return the ACLs of `required` that the user lacks. This changes nothing."""
-        return self._call(authorized.missing_acls, self._client, required)
+        return self._call(acl_check.missing_acls, self._client, required)
 
     def acl_count(self) -> int | None:
-        """Return the number of ACLs; None without an authorizer. Raises `ConfigurationError` if not allowed."""
+        """Return the number of ACLs; None without an authorizer. Raises `ConfigurationError` if the user may not list
+        ACLs.
+        """
         from kafka import admin, errors
 
         any_acl = admin.ACLFilter(
@@ -224,7 +233,8 @@ def find_with_extras(
 ) -> tuple[dict[Kind, TopicInfo], dict[ExtraKind, TopicInfo]]:
     """Return the existing topics of an aggregate, and the existing extra topics.
 
-    `personal`: the aggregate has personal fields. Only then is the keys topic described: others need no ACL for it.
+    `personal`: the aggregate has personal fields. Only then is the keys topic described, because an aggregate without
+    personal fields needs no ACL for the keys topic.
     """
     names = {kind: topics.name(kind) for kind in KINDS}
     extra_names: dict[ExtraKind, str] = {"lineage": topics.lineage}
@@ -244,11 +254,13 @@ class NewTopic(NamedTuple):
 
 
 def ensure_topics(admin: Admin, topics: Topics, plan: TopicPlan, dry_run: bool = False) -> list[TopicResult]:
-    """Create missing topics, with the partition count of existing topics; idempotent. Raises `ConfigurationError`
-    before any change.
+    """Create missing topics, with the partition count of existing topics; idempotent.
+
+    Raises `ConfigurationError`: before any change if the existing topics are wrong, and after the creation if the
+    created topics are wrong.
     """
     infos, extras = find_with_extras(admin, topics, plan.personal)
-    if errors := mistakes(topics, infos, plan, extras):
+    if errors := config_errors(topics, infos, plan, extras):
         raise errors[0]
     broker_count = admin.broker_count()
     existing_topic = next(iter(infos.values()), None)
@@ -298,7 +310,7 @@ def create_extra(admin: Admin, topics: Topics, extra: ExtraKind, partitions: int
 def _await_visible(
     admin: Admin, topics: Topics, plan: TopicPlan
 ) -> tuple[dict[Kind, TopicInfo], dict[ExtraKind, TopicInfo]]:
-    """Return the topics just created; repeat the query until all are visible, since one of several brokers may lag."""
+    """Return the topics that were just created. Repeat the query until all are visible, because a broker may lag."""
     deadline = time.monotonic() + client.REQUEST_TIMEOUT_MS / 1000
     while True:
         infos, extras = find_with_extras(admin, topics, plan.personal)
@@ -318,8 +330,8 @@ def check_topics(admin: Admin, topics: Topics, plan: TopicPlan = TopicPlan()) ->
 
 
 def _require_valid(topics: Topics, infos: Mapping[Kind, TopicInfo], extras: Extras, plan: TopicPlan) -> None:
-    error = missing_topics(topics, [*infos, *extras], plan.kinds) or next(
-        iter(mistakes(topics, infos, plan, extras)), None
+    error = missing_topics_error(topics, [*infos, *extras], plan.kinds) or next(
+        iter(config_errors(topics, infos, plan, extras)), None
     )
     if error is not None:
         raise error

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from cqrs_cli.kafka.connection.cluster import Cluster
+
 #: Milliseconds after its timeout at which a transaction that is still open counts as hanging.
 GRACE_MS = 60_000
 
@@ -57,14 +59,15 @@ class OpenTransaction:
         transactional_id = self.transactional_id or "of an unknown id"
         return f"open transaction {transactional_id} (producer id {self.producer_id}) since {_time(self.began_at)}"
 
-    def hint(self, bootstrap_server: str) -> str:
+    def hint(self, cluster: Cluster) -> str:
         """Return the hint for an operator who waits for the end of the transaction."""
-        return f"end the program that opened it, or {self.abort_command(bootstrap_server)}"
+        return f"end the program that opened it, or {self.abort_command(cluster)}"
 
-    def abort_command(self, bootstrap_server: str) -> str:
+    def abort_command(self, cluster: Cluster) -> str:
         """Return Kafka's command that aborts the transaction."""
+        login = " --command-config FILE" if "security.protocol" in cluster.properties else ""
         return (
-            f"kafka-transactions.sh --bootstrap-server {bootstrap_server} abort --topic {self.topic} "
+            f"kafka-transactions.sh --bootstrap-server {cluster.bootstrap_server}{login} abort --topic {self.topic} "
             f"--partition {self.partition} --start-offset {self.first_offset}"
         )
 
@@ -78,8 +81,8 @@ def find_open_transactions(client: Any, partitions: Iterable[tuple[str, int]]) -
     coordinators.
 
     Leaders are asked before coordinators, so a transaction that ends in between seems to have no coordinator. Therefore
-    transactions without a coordinator are requested again. Leaders do not report the ended transactions again, since a
-    coordinator forgets a transaction only after its markers are written. The transactions that are still open hang.
+    the leaders are asked again about transactions without a coordinator. They no longer report a transaction that has
+    ended, because a coordinator forgets a transaction only after its markers are written. The other transactions hang.
     """
     transactions = _open_transactions(client, partitions)
     without_coordinator = {
@@ -87,16 +90,17 @@ def find_open_transactions(client: Any, partitions: Iterable[tuple[str, int]]) -
     }
     if not without_coordinator:
         return transactions
-    repeated = _open_transactions(
+    second_answer = _open_transactions(
         client, {(topic, partition) for topic, partition, *_ in without_coordinator}
     )
     return [
         *(transaction for transaction in transactions if transaction.identity not in without_coordinator),
-        *(transaction for transaction in repeated if transaction.identity in without_coordinator),
+        *(transaction for transaction in second_answer if transaction.identity in without_coordinator),
     ]
 
 
 def _open_transactions(client: Any, partitions: Iterable[tuple[str, int]]) -> list[OpenTransaction]:
+    """Ask the leaders for open transactions, then the coordinators for their descriptions."""
     from kafka import TopicPartition
 
     states = client.describe_producers([TopicPartition(*partition) for partition in partitions])
@@ -116,7 +120,9 @@ def _open_transactions(client: Any, partitions: Iterable[tuple[str, int]]) -> li
 def _transaction(
     partition: Any, producer: Any, name_and_description: tuple[str, Any] | None
 ) -> OpenTransaction:
-    """`name_and_description`: the transactional id and the coordinator's description; None without a coordinator."""
+    """Return one open transaction. `name_and_description`: its transactional id and the coordinator's description; None
+    without a coordinator.
+    """
     transactional_id, description = name_and_description or (None, None)
     start_time = description.transaction_start_time_ms if description else -1
     return OpenTransaction(
@@ -138,14 +144,14 @@ def _descriptions(client: Any, producer_ids: set[int]) -> dict[int, tuple[str, A
     if not producer_ids:
         return {}
     listing = client.list_transactions(producer_id_filters=sorted(producer_ids))
-    ongoing = {
+    ongoing_ids = {
         row.transactional_id
         for rows in listing.values()
         for row in rows
         if row.state in ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
     }
     try:
-        descriptions = client.describe_transactions(sorted(ongoing)) if ongoing else {}
+        descriptions = client.describe_transactions(sorted(ongoing_ids)) if ongoing_ids else {}
     except TransactionalIdNotFoundError:  # expired after it was listed
         descriptions = {}
     return {description.producer_id: (name, description) for name, description in descriptions.items()}

@@ -1,4 +1,6 @@
-"""The address and client properties of a cluster, by their Java names, translated for each client library."""
+"""The address and the client properties of a cluster. The properties have the names of the Java client, and are
+translated for each client library.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

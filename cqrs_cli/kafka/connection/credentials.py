@@ -1,4 +1,4 @@
-"""Identity and trusted authorities of a client, from Java client properties: SASL logins, trust and key stores."""
+"""Reads the credentials of a client from its Java properties: the SASL login, the truststore and the keystore."""
 
 import re
 from collections.abc import Mapping
@@ -26,8 +26,8 @@ class Login(NamedTuple):
 
 
 def login(properties: Mapping[str, str]) -> Login | None:
-    """Return the login in `sasl.jaas.config`, if any; raises `ConfigurationError`, whose text quotes no part of the
-    property, because that contains a password.
+    """Return the login in `sasl.jaas.config`; None if the property is not set. Raises `ConfigurationError`, which
+    quotes no part of the property, because the property contains a password.
     """
     text = properties.get("sasl.jaas.config")
     if text is None:
@@ -53,7 +53,9 @@ def _malformed(reason: str) -> ConfigurationError:
 
 
 class Tls(NamedTuple):
-    """Trust and identity. Paths and PEM text exclude each other; a PKCS12 file contains both certificate and key."""
+    """The trusted authorities (`ca_…`), and the client's certificate and key. Each is a path or PEM text, not both; a
+    PKCS12 file contains certificate and key.
+    """
 
     ca_file: str | None = None
     ca_pem: str | None = None

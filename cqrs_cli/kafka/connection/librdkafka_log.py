@@ -1,4 +1,6 @@
-"""librdkafka's own messages: silent unless a handler is added. Relevant errors are returned by calls as well."""
+"""The logger of librdkafka's messages. It drops the messages unless a handler is added, because librdkafka's calls
+return the relevant errors.
+"""
 
 import logging
 import threading
@@ -12,16 +14,17 @@ LIBRDKAFKA_LOG.propagate = False
 
 
 def wait_until_sent(producer: Producer, request: str, timeout: float) -> None:
-    """Wait until a request of this name is sent, for at most `timeout` seconds. Mostly its reply is not read yet then.
+    """Wait until the producer has sent a request of this name, for at most `timeout` seconds. The response has usually
+    not arrived yet.
 
-    The producer needs `debug=protocol`. Used by failpoints.
+    Failpoints use this function. The producer needs `debug=protocol`.
     """
     watcher = _Watcher(f"Sent {request}")
     LIBRDKAFKA_LOG.addHandler(watcher)
     LIBRDKAFKA_LOG.setLevel(logging.DEBUG)
     deadline = time.monotonic() + timeout
     try:
-        while not watcher.seen and time.monotonic() < deadline:
+        while not watcher.was_seen and time.monotonic() < deadline:
             producer.poll(0.05)  # returns with each line of the log
     finally:
         LIBRDKAFKA_LOG.setLevel(logging.NOTSET)
@@ -29,12 +32,13 @@ def wait_until_sent(producer: Producer, request: str, timeout: float) -> None:
 
 
 class _Watcher(logging.Handler):
-    """Notices a text in the log of a client that this thread polls."""
+    """Sets `was_seen` when a text appears in the log of a client that this thread polls."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.seen = False
+        self.was_seen = False
         self._text, self._thread = text, threading.get_ident()
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.seen = self.seen or (record.thread == self._thread and self._text in record.getMessage())
+        is_own_line = record.thread == self._thread and self._text in record.getMessage()
+        self.was_seen = self.was_seen or is_own_line

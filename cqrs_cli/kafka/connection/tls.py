@@ -1,4 +1,4 @@
-"""TLS for kafka-python, which takes an `ssl.SSLContext` where librdkafka takes paths and PEM text."""
+"""TLS for kafka-python: it needs an `ssl.SSLContext`, whereas librdkafka takes paths and PEM text."""
 
 import os
 import ssl
@@ -10,7 +10,9 @@ from cqrs_cli.kafka.connection.credentials import Tls
 
 
 def ssl_context(tls: Tls) -> ssl.SSLContext:
-    """Return trust and identity as an SSL context; raises `ConfigurationError` for a store that Python cannot read."""
+    """Return an SSL context with these authorities, certificate and key; raises `ConfigurationError` for a store that
+    Python cannot read.
+    """
     if tls.pkcs12_file:
         raise ConfigurationError(
             f"ssl.keystore.location {tls.pkcs12_file}: topic administration needs it as PEM",

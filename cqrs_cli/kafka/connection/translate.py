@@ -55,7 +55,7 @@ _KAFKA_PYTHON_NUMBERS = {
     "send.buffer.bytes": "send_buffer_bytes",
 }
 
-#: Translated as a whole by `credentials`, not name by name.
+#: The properties of TLS, which `credentials.tls` translates together.
 _TLS = re.compile(
     r"ssl\.(truststore|keystore)\..*|ssl\.endpoint\.identification\.algorithm"
     r"|ssl\.key\.(password|pem|location)|ssl\.certificate\.(pem|location)|ssl\.ca\.(pem|location)"
@@ -65,7 +65,7 @@ _TLS = re.compile(
 def librdkafka(properties: Mapping[str, str]) -> dict[str, Any]:
     """Return the configuration for confluent-kafka; raises `ConfigurationError` for properties without an equivalent.
 
-    Names that do not differ, and librdkafka's own names, are passed on unchanged.
+    Names that Java and librdkafka share, and librdkafka's own names, are passed on unchanged.
     """
     _require_supported(properties)
     config: dict[str, Any] = {}
@@ -215,7 +215,7 @@ def _is_utf8(text: str) -> bool:
 
 
 def check_properties(configuration: Mapping[str, Any]) -> None:
-    """Let librdkafka check names and values without a connection; raises `ConfigurationError`, quoting no value."""
+    """Let librdkafka check names and values, without a connection. Raises `ConfigurationError`, without any value."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 

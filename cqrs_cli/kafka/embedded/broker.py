@@ -1,8 +1,8 @@
-"""The embedded Kafka of a project: one real broker in KRaft mode, on loopback, data in `<root>/.cqrs/kafka`.
+"""The embedded Kafka of a project: one real broker in KRaft mode, on loopback, with its data in `<root>/.cqrs/kafka`.
 
-It outlives the command that started it, and later commands find it through its state file. The content of that file is
-checked: the process must have the recorded start time, the folder must not be a copy of the recorded folder, and
-the server on the port must belong to our cluster. A file lock lets only one command at a time start or stop the broker.
+The broker outlives the command that started it, and later commands find it through its state file. They check the
+state: the process must have the recorded start time, the folder must not be a copy of the recorded folder, and the
+server on the port must belong to our cluster. With a file lock, only one command at a time starts or stops the broker.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -12,10 +12,9 @@ from functools import partial
 from pathlib import Path
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.kafka.connection import probe
 from cqrs_cli.kafka.embedded import files, jars, login
 from cqrs_cli.kafka.embedded import process as broker_process
-from cqrs_cli.kafka.embedded.files import BrokerState
+from cqrs_cli.kafka.embedded.files import HOST, BrokerState
 from cqrs_cli.kafka.embedded.jars import Report
 from cqrs_cli.kafka.embedded.release import EMBEDDED, KafkaRelease
 from cqrs_cli.system import lock, process
@@ -24,7 +23,7 @@ from cqrs_cli.system.java import find_java
 #: Timeout in seconds for a broker to close its logs before it is killed.
 STOP_GRACE = 30.0
 
-#: Number of starts in a row if other programs take the chosen ports.
+#: The maximal number of attempts to start the broker, if other programs take the chosen ports.
 _MAX_STARTS = 3
 
 
@@ -55,8 +54,9 @@ def start_broker(
 
     Only tests and benchmarks start a broker that requires no login.
 
-    `report` and `progress` report the one-time download, see `jars.ensure_jars`. Raises `UnavailableError` without Java
-    or if the broker does not start (it names the log), `ConfigurationError` if a folder cannot be written.
+    `report` and `progress` report the one-time download, see `jars.ensure_jars`. Raises `UnavailableError` without
+    Java, or if the broker does not start (the error names the log), and `ConfigurationError` if a folder cannot be
+    written.
     """
     running_broker = broker_status(root)
     if running_broker is not None:
@@ -95,7 +95,7 @@ def stop_broker(root: Path, on_stop: Callable[[], object] = lambda: None) -> boo
 
 
 def broker_status(root: Path) -> Broker | None:
-    """Return the project's broker if it runs and answers. Starts and changes nothing."""
+    """Return the project's broker if it runs and answers, else None. Starts nothing, and changes nothing."""
     folder = files.broker_folder(root)
     state = files.read_state(folder)
     if (
@@ -118,7 +118,7 @@ def _start(
 ) -> BrokerState:
     """Start the broker, with a new password if the folder has none.
 
-    Data that an earlier version wrote has no user. To create the user, the broker is first started without a login.
+    Data from an earlier version contain no user. To create the user, the broker is first started without a login.
     """
     run_broker = partial(_spawn_and_wait, java, jars_folder, folder, previous_state, release, short_lived)
     password = login.read_password(folder)
@@ -127,7 +127,7 @@ def _start(
         if (existing_id := files.cluster_id(folder)) is not None:
             state = run_broker(existing_id, None)
             try:
-                login.create_user(f"{probe.HOST}:{state.port}", password)
+                login.create_user(f"{HOST}:{state.port}", password)
             finally:
                 process.terminate(state.pid, state.born, STOP_GRACE)
     cluster_id = broker_process.format_data(java, jars_folder, folder, password)
@@ -190,7 +190,7 @@ def _broker_lock(folder: Path, report: Report) -> Iterator[None]:
 
 def _broker(folder: Path, state: BrokerState, started: bool = False) -> Broker:
     return Broker(
-        bootstrap_server=f"{probe.HOST}:{state.port}",
+        bootstrap_server=f"{HOST}:{state.port}",
         pid=state.pid,
         version=state.version,
         cluster_id=state.cluster_id,

@@ -7,8 +7,11 @@ from pathlib import Path
 
 from cqrs_cli.storage.private import atomic_write
 
-#: Every path in the broker's settings is relative to its folder, its working directory. So a comma, a blank or a
-#: backslash in the project's path does no harm, and the project may be moved while the broker is down.
+#: The broker listens on loopback only.
+HOST = "127.0.0.1"
+
+#: Every path in the broker's settings is relative to the broker's folder, which is its working directory. So a comma, a
+#: blank or a backslash in the project's path does no harm, and the project may be moved while the broker is down.
 DATA_FOLDER = "data"
 LOG_FILE = "kafka.log"
 SERVER_FILE = "server.properties"
@@ -17,11 +20,12 @@ STATE_FILE = "state.json"
 LOCK_FILE = "lock"
 FORMAT_FILE = "format.arguments"
 
-#: One node needs one replica. The internal topics have few partitions, as each partition is opened at every start. A
-#: killed broker can rejoin only when its last session has timed out, here after 10 s; a restart then takes about 12 s.
-#: The broker looks for timed-out transactions every second, not every ten, since they block readers until they are
-#: aborted. It has few threads: with Kafka's defaults of 3 and 8 a small transaction cost 15 % more processor time.
-#: Records may have any timestamp, also in topics that were created before `init` set `topics.TIMESTAMP_LIMITS`.
+#: The broker's settings. One node needs one replica. The internal topics have few partitions, because every start opens
+#: each partition. A killed broker can rejoin only after its last session has timed out, here after 10 s, so its restart
+#: takes about 12 s. The broker looks for timed-out transactions every second instead of every ten, because they block
+#: readers until they are aborted. It has few threads: with Kafka's defaults of 3 and 8, a small transaction cost 15 %
+#: more processor time. Records may have any timestamp, also in topics that were created before `init` set
+#: `topics.TIMESTAMP_LIMITS`.
 _SETTINGS = """\
 process.roles=broker,controller
 node.id=1
@@ -54,7 +58,8 @@ broker.heartbeat.interval.ms=1000
 log.cleaner.dedupe.buffer.size=16777216
 """
 
-#: At most 3 × 10 MB. Without the last four lines, Kafka would log hundreds of settings at every start.
+#: The settings of the log: three files of at most 10 MB. Without the last four lines, Kafka would log hundreds of
+#: settings at every start.
 _LOGGING = f"""\
 appender.file.type=RollingFile
 appender.file.name=file
@@ -82,7 +87,7 @@ class BrokerState:
 
     pid: int
     born: str  # start time of the process
-    place: str  # identity of the folder in which it was started, see `folder_identity`
+    place: str  # `folder_identity` of the folder in which the broker was started
     port: int
     controller_port: int
     cluster_id: str
@@ -96,7 +101,7 @@ def broker_folder(root: Path) -> Path:
 
 
 def folder_identity(folder: Path) -> str:
-    """Return the identity of a folder, `device:inode`. It stays if the folder is moved; a copy has another identity."""
+    """Return the identity of a folder, `device:inode`. A moved folder keeps it; a copy has another identity."""
     status = folder.stat()
     return f"{status.st_dev}:{status.st_ino}"
 
@@ -110,7 +115,7 @@ def read_state(folder: Path) -> BrokerState | None:
 
 
 def write_state(folder: Path, state: BrokerState) -> None:
-    """Write the file atomically: a reader never sees a part of it."""
+    """Write the state file atomically: a reader never sees an incomplete file."""
     new_file = folder / f"{STATE_FILE}.new"
     new_file.write_text(json.dumps(asdict(state), indent=1) + "\n")
     new_file.replace(folder / STATE_FILE)
@@ -119,7 +124,9 @@ def write_state(folder: Path, state: BrokerState) -> None:
 def write_settings(
     folder: Path, port: int, controller_port: int, data: str = DATA_FOLDER, extra: str = ""
 ) -> None:
-    """Write the settings. `extra` settings win, since Kafka takes the last value of a repeated setting."""
+    """Write the files with the broker's settings and logging settings. The lines of `extra` override earlier lines:
+    Kafka takes the last value of a repeated setting.
+    """
     settings = _SETTINGS.format(port=port, controller_port=controller_port, data=data)
     with atomic_write(folder / SERVER_FILE) as file:  # `extra` may contain a password
         file.write((settings + extra).encode())
@@ -136,7 +143,7 @@ def cluster_id(folder: Path) -> str | None:
 
 
 def log_size(folder: Path) -> int:
-    """Return the current size of the log in bytes, the `start` for `log_since`."""
+    """Return the present size of the log in bytes, which a later call of `log_since` takes as its `start`."""
     try:
         return (folder / LOG_FILE).stat().st_size
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """Apache Kafka's jars: downloaded once for each user, and then available without a network.
 
-A folder is complete if it contains every jar that its release lists, byte for byte. It is filled under another name and
-then renamed: an interrupted download leaves no folder that a command would use.
+A folder is complete if it contains every jar that its release lists, byte for byte. A download fills a folder of
+another name, and renames it at the end. So an interrupted download leaves no folder that a command would use.
 """
 
 import hashlib
@@ -37,11 +37,10 @@ def ensure_jars(
 ) -> Path:
     """Return the folder with all jars; download them if it is missing or incomplete.
 
-    `report` gets a line at the start of a download, and a few lines later. With `progress`, the later lines are left
-    out, and `progress` gets the current count after each jar.
+    `report` gets a line at the start of a download, and three lines about its progress. With `progress`, `report` gets
+    only the first line, and `progress` gets the current count after each jar.
 
-    Raises `ConfigurationError` if the cache cannot be written, `UnavailableError` if the
-    jars cannot be downloaded.
+    Raises `ConfigurationError` if the cache cannot be written, `UnavailableError` if the jars cannot be downloaded.
     """
     folder = folder or cache_folder(release)
     if not wrong_jars(folder, release.jars):
@@ -65,15 +64,15 @@ def ensure_jars(
 
 
 def wrong_jars(folder: Path, expected_jars: Collection[Jar]) -> list[str]:
-    """Return the jars that are missing, or differ from their checksum."""
+    """Return the names of the jars that are missing or have a wrong checksum."""
     return [jar.name for jar in expected_jars if _digest(folder / jar.name) != jar.sha256]
 
 
 def _replace_folder(
     folder: Path, expected_jars: Collection[Jar], download_jars: Download, progress: "_DownloadProgress"
 ) -> None:
-    """Replace the folder by newly downloaded jars. Call it under the lock: it deletes the folder of an interrupted
-    download.
+    """Replace the folder by newly downloaded jars. Call this function under the lock, because it deletes the folder of
+    an interrupted download.
     """
     new_folder = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(new_folder, ignore_errors=True)

@@ -8,7 +8,8 @@ import secrets
 from pathlib import Path
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
-from cqrs_cli.kafka.connection import credentials, probe
+from cqrs_cli.kafka.connection import credentials
+from cqrs_cli.kafka.embedded.files import HOST
 from cqrs_cli.settings.java_properties import parse_properties
 from cqrs_cli.storage.private import atomic_write
 
@@ -20,6 +21,9 @@ LIBRDKAFKA_FILE = "librdkafka.properties"
 
 USER = "cqrs"
 
+#: RFC 5802 and RFC 7677: a client proves that it knows the password, and so does the broker.
+MECHANISM = "SCRAM-SHA-256"
+
 _MODULES = "org.apache.kafka.common.security"
 _SCRAM = f'{_MODULES}.scram.ScramLoginModule required username="{USER}" password="{{password}}";'
 _PLAIN = (
@@ -27,13 +31,13 @@ _PLAIN = (
     f' user_{USER}="{{password}}";'
 )
 
-#: Kafka does not support SCRAM between a broker and its controller. Here they are one process, which listens before it
-#: connects, so PLAIN shows the password to no other program.
+#: Kafka does not support SCRAM between a broker and its controller, so they use PLAIN, which sends the password. Here
+#: broker and controller are one process, which listens before it connects: no other program receives the password.
 _BROKER_SETTINGS = f"""\
 listener.security.protocol.map=CLIENT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT
-sasl.mechanism.inter.broker.protocol={probe.MECHANISM}
-listener.name.client.sasl.enabled.mechanisms={probe.MECHANISM}
-listener.name.client.{probe.MECHANISM.lower()}.sasl.jaas.config={_SCRAM}
+sasl.mechanism.inter.broker.protocol={MECHANISM}
+listener.name.client.sasl.enabled.mechanisms={MECHANISM}
+listener.name.client.{MECHANISM.lower()}.sasl.jaas.config={_SCRAM}
 sasl.mechanism.controller.protocol=PLAIN
 listener.name.controller.sasl.enabled.mechanisms=PLAIN
 listener.name.controller.plain.sasl.jaas.config={_PLAIN}
@@ -46,7 +50,7 @@ def new_password() -> str:
 
 
 def read_password(folder: Path) -> str | None:
-    """Return the password of the formatted data; None if the broker never had a login, or its file is damaged."""
+    """Return the password in the client file; None if there is no such file, or it is damaged."""
     try:
         login = credentials.login(parse_properties((folder / CLIENT_FILE).read_text()))
     except (FileNotFoundError, ValueError, ConfigurationError):
@@ -76,14 +80,14 @@ def client_properties(password: str) -> dict[str, str]:
     """Return the client properties of the login, by their Java names."""
     return {
         "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": probe.MECHANISM,
+        "sasl.mechanism": MECHANISM,
         "sasl.jaas.config": _SCRAM.format(password=password),
     }
 
 
 def write_client_files(folder: Path, port: int, password: str) -> None:
     """Write the files for clients, each atomically."""
-    login = {"bootstrap.servers": f"{probe.HOST}:{port}", **client_properties(password)}
+    login = {"bootstrap.servers": f"{HOST}:{port}", **client_properties(password)}
     _write(folder / CLIENT_FILE, login)
     del login["sasl.jaas.config"]
     _write(folder / LIBRDKAFKA_FILE, {**login, "sasl.username": USER, "sasl.password": password})
@@ -101,7 +105,7 @@ def broker_settings(password: str) -> str:
 
 def format_options(password: str) -> list[str]:
     """Return the options of Kafka's storage tool that create the user."""
-    return ["--add-scram", f"{probe.MECHANISM}=[name={USER},password={password}]"]
+    return ["--add-scram", f"{MECHANISM}=[name={USER},password={password}]"]
 
 
 def create_user(bootstrap_server: str, password: str) -> None:

@@ -12,25 +12,30 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
-from cqrs_cli.kafka.connection import probe
+from cqrs_cli.kafka.connection.cluster import Cluster
+from cqrs_cli.kafka.connection.connection_error import (
+    REJECTED_LOGIN_HINT,
+    ConnectionFailure,
+    metadata_or_failure,
+)
 from cqrs_cli.kafka.embedded import files, login
-from cqrs_cli.kafka.embedded.files import BrokerState
+from cqrs_cli.kafka.embedded.files import HOST, BrokerState
 from cqrs_cli.kafka.embedded.release import EMBEDDED, KafkaRelease
 from cqrs_cli.storage.private import atomic_write
 from cqrs_cli.system import process
 from cqrs_cli.system.class_archive import ClassArchive
 
-#: Timeout in seconds for a start: a broker that was killed first checks the tails of all its logs.
+#: Timeout in seconds for a start. After a kill, the broker checks the tails of all its logs before it is ready.
 START_TIMEOUT = 120.0
 
 #: Free bytes below which a disk counts as full, even if the first line of a log still fits.
 FULL_BELOW = 64 << 10
 
-#: Seconds that a broker, which has just been started, has for its exit. After that it is killed.
+#: Seconds after which a broker whose start has failed is killed.
 END_GRACE = 5.0
 
-#: Ports to choose from, below the range that systems use for outgoing connections. Within that range, a client that
-#: keeps trying to reach a stopped broker finally connects to itself, and occupies the port.
+#: Ports to choose from. They are below the range that systems use for outgoing connections. Within that range, a client
+#: that keeps trying to reach a stopped broker would at last connect to itself, and occupy the port.
 _PORTS = range(20_000, 30_000)
 
 _LOGGING_OPTION = f"-Dlog4j2.configurationFile={files.LOGGING_FILE}"
@@ -60,7 +65,7 @@ def broker_archive(java: Path, jars: Path) -> ClassArchive:
 
 
 def format_data(java: Path, jars: Path, folder: Path, password: str | None = None) -> str:
-    """Create the data folder if there is none, with the user of the login; return the cluster id. If interrupted, it
+    """Create the data folder, with the user of the login, if there is none; return the cluster id. An interrupted call
     leaves no data folder.
     """
     existing_id = files.cluster_id(folder)
@@ -130,13 +135,10 @@ def spawn_broker(
     command = _command(java, jars, jvm_options, ["kafka.Kafka", files.SERVER_FILE])
     pid = process.spawn(command, folder, files.LOG_FILE, os.environ)
     try:
-        # Empty if the process is dead already, which `wait_until_ready` then reports.
+        # The start time is empty if the process is dead already; `wait_until_ready` then reports its end.
         start_time = process.start_time(pid) or ""
-        folder_id = files.folder_identity(folder)
-        has_login = password is not None
-        state = BrokerState(
-            pid, start_time, folder_id, port, controller_port, cluster_id, release.version, has_login
-        )
+        identity = pid, start_time, files.folder_identity(folder), port, controller_port, cluster_id
+        state = BrokerState(*identity, release.version, has_login=password is not None)
         files.write_state(folder, state)
     except BaseException:
         process.terminate(pid, process.start_time(pid) or "", END_GRACE)
@@ -145,7 +147,9 @@ def spawn_broker(
 
 
 def wait_until_ready(folder: Path, state: BrokerState, log_start: int) -> None:
-    """Return when the broker is ready. Raises `PortTakenError`, `UnavailableError`, `ConfigurationError`: disk full."""
+    """Wait until the broker is ready. `log_start`: the size of its log before the start. Raises `PortTakenError`,
+    `UnavailableError`, or `ConfigurationError` for a full disk.
+    """
     deadline = time.monotonic() + START_TIMEOUT
     while not is_ready(folder, state):
         if not is_running(folder, state):
@@ -169,20 +173,22 @@ def is_running(folder: Path, state: BrokerState) -> bool:
 
 
 def is_ready(folder: Path, state: BrokerState) -> bool:
-    """True if our cluster, and no other program, answers on its port and has registered that port.
+    """True if the broker of this state answers on its port, and has registered that port with its cluster.
 
     Raises `ConfigurationError` if the broker requires a login, and the file with the login is missing or wrong.
     """
-    user = probe.User(login.USER, login.require_password(folder)) if state.has_login else None
-    try:
-        cluster = probe.describe_cluster(state.port, user)
-    except probe.RejectedLoginError:
-        raise login.wrong_password(folder) from None
-    return cluster is not None and cluster.cluster_id == state.cluster_id and state.port in cluster.brokers
+    properties = login.client_properties(login.require_password(folder)) if state.has_login else {}
+    answer = metadata_or_failure(Cluster(f"{HOST}:{state.port}", properties), timeout=2.0)
+    if isinstance(answer, ConnectionFailure):
+        if answer.hint == REJECTED_LOGIN_HINT:
+            raise login.wrong_password(folder)
+        return False
+    is_registered = any(broker.port == state.port for broker in answer.brokers.values())
+    return is_registered and answer.cluster_id == state.cluster_id
 
 
 def broker_failure(folder: Path, output: list[str], problem: str) -> ConfigurationError | UnavailableError:
-    """Return the error, with the last error in the log, and the path of the log. `problem`: sample "Kafka ended"."""
+    """Return the error for a `problem` such as "Kafka ended", with the last error in the log and the log's path."""
     is_full = shutil.disk_usage(folder).free < FULL_BELOW  # then the log lacks the line with the reason
     if is_full or any("No space left on device" in line for line in output):
         return ConfigurationError(f"{problem}: the disk under {folder} is full", "free space, then try again")
@@ -199,8 +205,8 @@ def choose_ports(state: BrokerState | None) -> tuple[int, int]:
     """Return two free loopback ports: the ports of the last start if they are free, since clients know them."""
     if state is not None and _is_free(state.port) and _is_free(state.controller_port):
         return state.port, state.controller_port
-    free = (port for port in random.sample(_PORTS, len(_PORTS)) if _is_free(port))
-    return next(free), next(free)
+    free_ports = (port for port in random.sample(_PORTS, len(_PORTS)) if _is_free(port))
+    return next(free_ports), next(free_ports)
 
 
 def _is_free(port: int) -> bool:
@@ -208,12 +214,13 @@ def _is_free(port: int) -> bool:
         # The broker sets this option, too: a connection in TIME_WAIT does not occupy the port.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind((probe.HOST, port))
+            listener.bind((HOST, port))
         except OSError:
             return False
     return True
 
 
 def _command(java: Path, jars: Path, options: list[str], program: list[str]) -> list[str]:
-    # Sorted, since an archive is valid for one class path, and a copied folder may list its files in another order.
+    # The jars are sorted, because an archive is valid for one class path, and a copied folder may list its files in
+    # another order.
     return [str(java), *options, "-cp", ":".join(map(str, sorted(jars.glob("*.jar")))), *program]

@@ -1,4 +1,4 @@
-"""The embedded broker's release of Apache Kafka. Another version needs another value of `EMBEDDED` only."""
+"""The embedded broker's release of Apache Kafka. To change the version, change `EMBEDDED` only."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

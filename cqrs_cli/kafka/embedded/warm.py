@@ -41,7 +41,9 @@ def _run_broker(java: Path, jars_folder: Path, options: Sequence[str]) -> None:
 
 
 def _load_classes(cluster: Cluster) -> None:
-    """Make the broker load its classes for a run: topics, an idempotent producer, transactions, a group, a reader."""
+    """Make the broker load the classes that it needs for a run, by using topics, an idempotent producer, transactions,
+    a consumer group and a reader.
+    """
     from confluent_kafka import TopicPartition
 
     from cqrs_cli.kafka.admin.topics import Admin

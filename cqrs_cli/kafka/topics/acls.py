@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.topics.topics import KINDS, Topics
 
-#: send: `send`, also with --wait. run: `run`. init: `init`. repartition: `repartition`.
-#: read: `show`, `tail`, `trace`, `replay`, `export`, `verify`, `status`, `top`, `send --dry-run`.
+#: The purpose for which a user needs ACLs. A role is for the command of the same name; `read` is for `show`, `tail`,
+#: `trace`, `replay`, `export`, `verify`, `status`, `top` and `send --dry-run`.
 Role = Literal["send", "run", "read", "init", "repartition"]
 
 
@@ -33,12 +33,12 @@ class RequiredAcl(NamedTuple):
         return f"{self.operation} on {self.resource} {self.name}{'*' if self.prefixed else ''}"
 
     def flags(self) -> str:
-        """Return the flags of kafka-acls.sh that grant it."""
+        """Return the flags of kafka-acls.sh that grant this ACL."""
         prefixed = " --resource-pattern-type prefixed" if self.prefixed else ""
         return f"--operation {self.operation} --{self.resource} '{self.name}'{prefixed}"
 
-    def denied(self, role: Role | None = None) -> ConfigurationError:
-        """Return the error for a user that lacks it."""
+    def denied_error(self, role: Role | Literal["dead-letters drop"] | None = None) -> ConfigurationError:
+        """Return the error for a user that lacks this ACL."""
         purpose = f", which {role} needs" if role else ""
         return ConfigurationError(
             f"{self} is not allowed{purpose}",
@@ -46,30 +46,35 @@ class RequiredAcl(NamedTuple):
         )
 
 
-def denied_acls(missing_acls: Sequence[RequiredAcl], role: Role) -> ConfigurationError:
+def denied_acls_error(missing_acls: Sequence[RequiredAcl], role: Role) -> ConfigurationError:
     """Return the error for a user that lacks these ACLs, at least one."""
     if len(missing_acls) == 1:
-        return missing_acls[0].denied(role)
+        return missing_acls[0].denied_error(role)
     acl_list = "; ".join(map(str, missing_acls))
     return ConfigurationError(
         f"not allowed, which {role} needs: {acl_list}", f"cqrs doctor --for {role} shows how to grant each"
     )
 
 
-def required_acls(role: Role, topics: Topics, personal: bool = False) -> list[RequiredAcl]:
-    """Return the ACLs that the role needs for one aggregate. Read, Write and Alter include Describe.
+def drop_acls(topics: Topics) -> list[RequiredAcl]:
+    """Return the ACLs that `dead-letters drop` needs. They belong to no role, because Delete on a topic is rare."""
+    return [RequiredAcl(operation, "topic", topics.dead_letters) for operation in ("Read", "Write", "Delete")]
 
-    The lineage topic exists only after a repartitioning, but without an ACL a user cannot find out whether it exists.
-    `personal`: the aggregate has personal fields, and so a keys topic.
+
+def required_acls(role: Role, topics: Topics, personal: bool = False) -> list[RequiredAcl]:
+    """Return the ACLs that the role needs for one aggregate. In Kafka, Read, Write and Alter include Describe.
+
+    The list always contains the lineage topic, which exists only after a repartitioning: without an ACL a user cannot
+    find out whether it exists. `personal`: the aggregate has personal fields, so it has a keys topic.
     """
     keys_acls = [
         RequiredAcl(operation, "topic", topics.keys) for operation in _KEYS_TOPIC_OPERATIONS[role] if personal
     ]
-    return [*_acls_of_every_aggregate(role, topics), *keys_acls]
+    return [*_acls_without_keys(role, topics), *keys_acls]
 
 
-def _acls_of_every_aggregate(role: Role, topics: Topics) -> list[RequiredAcl]:
-    """Return the ACLs that every aggregate needs."""
+def _acls_without_keys(role: Role, topics: Topics) -> list[RequiredAcl]:
+    """Return the ACLs that the role needs for an aggregate without personal fields."""
     names = [*map(topics.name, KINDS), topics.lineage]
     commands, events, outcomes, dead_letters, deferred = map(topics.name, KINDS)
     match role:

@@ -1,17 +1,19 @@
-"""Pure rules for an aggregate's five topics, checked against their description by the cluster."""
+"""Checks of an aggregate's topics, as the cluster describes them: which topics are missing, and which settings are
+wrong. Pure functions.
+"""
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 from typing import TypeAlias
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.kafka.topics.personal_checks import key_mistakes, unencrypted_mistakes
+from cqrs_cli.kafka.topics.personal_checks import key_config_errors, unencrypted_config_errors
 from cqrs_cli.kafka.topics.topic_info import (
     UNLIMITED,
     TopicInfo,
-    diskless_mistakes,
-    timestamp_limit_mistakes,
-    wrong_setting,
+    diskless_errors,
+    timestamp_limit_errors,
+    wrong_setting_error,
 )
 from cqrs_cli.kafka.topics.topics import (
     ENVELOPE_OVERHEAD,
@@ -26,7 +28,7 @@ from cqrs_cli.kafka.topics.topics import (
 )
 from cqrs_cli.settings.durations import milliseconds, show_duration
 
-_PERMANENT: tuple[Kind, ...] = ("events", "outcomes", "dead-letters")
+_WITHOUT_SIZE_LIMIT: tuple[Kind, ...] = ("events", "outcomes", "dead-letters")
 
 
 #: The extra topics of an aggregate that exist.
@@ -38,7 +40,7 @@ _NO_EXTRAS: Extras = {}
 def aggregate_topics(
     topics: Topics, cluster_id: str, infos: Mapping[Kind, TopicInfo], extras: Extras = _NO_EXTRAS
 ) -> AggregateTopics:
-    """Return the topics as one value; `infos` must contain all five, without mistakes."""
+    """Return the topics as one value. `infos` must contain the five topics, without configuration errors."""
     lineage, keys = extras.get("lineage"), extras.get("keys")
     return AggregateTopics(
         topics,
@@ -52,10 +54,10 @@ def aggregate_topics(
     )
 
 
-def missing_topics(
+def missing_topics_error(
     topics: Topics, existing_kinds: Collection[Kind | ExtraKind], kinds: Iterable[Kind | ExtraKind] = KINDS
 ) -> ConfigurationError | None:
-    """Return the error for wanted topics that do not exist; None if all exist."""
+    """Return the error for topics of `kinds` that do not exist; None if all exist."""
     names = [topics.name(kind) for kind in kinds if kind not in existing_kinds]
     if not names:
         return None
@@ -65,30 +67,30 @@ def missing_topics(
     return ConfigurationError(problem, f"create what is missing: cqrs init {topics.aggregate}")
 
 
-def mistakes(
+def config_errors(
     topics: Topics, infos: Mapping[Kind, TopicInfo], plan: TopicPlan, extras: Extras = _NO_EXTRAS
 ) -> list[ConfigurationError]:
-    """Return errors for all mistakes in the existing topics, the gravest first. `infos`: the topics by kind."""
+    """Return the errors in the configuration of existing topics, the gravest error first. `infos`: kind → topic."""
     lineage, keys = extras.get("lineage"), extras.get("keys")
     return [
-        *diskless_mistakes((topics.name(kind), info) for kind, info in [*infos.items(), *extras.items()]),
-        *(() if keys is None else key_mistakes(topics, infos, keys)),
+        *diskless_errors((topics.name(kind), info) for kind, info in [*infos.items(), *extras.items()]),
+        *(() if keys is None else key_config_errors(topics, infos, keys)),
         *(
-            _count_mistakes(topics, infos)
+            _count_errors(topics, infos)
             if lineage is None
-            else _repartitioned_count_mistakes(topics, infos, lineage)
+            else _repartitioned_count_errors(topics, infos, lineage)
         ),
-        *_requested_count_mistakes(topics, infos, plan),
-        *(error for kind, info in infos.items() for error in _deletion_mistakes(topics, kind, info)),
-        *(unencrypted_mistakes(topics, infos, plan) if plan.personal else ()),
-        *_timestamp_mistakes(topics, infos),
-        *_outcomes_retention_mistakes(topics, infos, plan.dedup_window),
-        *_size_mistakes(topics, infos),
-        *_replica_mistakes(topics, [*infos.items(), *extras.items()]),
+        *_requested_count_errors(topics, infos, plan),
+        *(error for kind, info in infos.items() for error in _deletion_errors(topics, kind, info)),
+        *(unencrypted_config_errors(topics, infos, plan) if plan.personal else ()),
+        *_timestamp_errors(topics, infos),
+        *_outcomes_retention_errors(topics, infos, plan.dedup_window),
+        *_size_errors(topics, infos),
+        *_replica_errors(topics, [*infos.items(), *extras.items()]),
     ]
 
 
-def _count_mistakes(topics: Topics, infos: Mapping[Kind, TopicInfo]) -> Iterable[ConfigurationError]:
+def _count_errors(topics: Topics, infos: Mapping[Kind, TopicInfo]) -> Iterable[ConfigurationError]:
     counts = {topics.name(kind): info.partitions for kind, info in infos.items()}
     if len(set(counts.values())) > 1:
         count_list = ", ".join(f"{name} {count}" for name, count in counts.items())
@@ -99,12 +101,12 @@ def _count_mistakes(topics: Topics, infos: Mapping[Kind, TopicInfo]) -> Iterable
         )
 
 
-def _requested_count_mistakes(
+def _requested_count_errors(
     topics: Topics, infos: Mapping[Kind, TopicInfo], plan: TopicPlan
 ) -> Iterable[ConfigurationError]:
     """Check that the topics have the partition count that the operator requested."""
     count = min((info.partitions for info in infos.values()), default=plan.partitions)
-    if not plan.requires_partitions or count == plan.partitions:
+    if not plan.is_partition_count_required or count == plan.partitions:
         return
     problem = f"the topics of {topics.aggregate} have {count} partitions, not {plan.partitions}"
     if plan.partitions > count and plan.partitions % count == 0:
@@ -119,53 +121,59 @@ def _requested_count_mistakes(
         )
 
 
-def _repartitioned_count_mistakes(
+def _repartitioned_count_errors(
     topics: Topics, infos: Mapping[Kind, TopicInfo], lineage: TopicInfo
 ) -> Iterable[ConfigurationError]:
-    """Check a repartitioned aggregate. Its commands topic gets new partitions last: a command must not be in a
-    partition whose results cannot be written.
+    """Check the partition history and the partition counts of a repartitioned aggregate.
+
+    The commands topic gets new partitions last: the results of a command are written to the same partition of the other
+    topics, which must already exist.
     """
     for name, required_value in LINEAGE_CONFIGS.items():
         if (value := lineage.configs.get(name, required_value)) != required_value:
-            yield wrong_setting(
+            yield wrong_setting_error(
                 topics.lineage, name, value, required_value, "the partition history must not be deleted"
             )
     count = infos["commands"].partitions if "commands" in infos else 0
-    fewer = [
+    smaller_topics = [
         f"{topics.name(kind)} {info.partitions}" for kind, info in infos.items() if info.partitions < count
     ]
-    if fewer:
+    if smaller_topics:
         yield ConfigurationError(
             f"the topics of {topics.aggregate} differ in their number of partitions: "
-            f"{topics.commands} {count}, but {', '.join(fewer)}",
+            f"{topics.commands} {count}, but {', '.join(smaller_topics)}",
             f"raise the other counts, too: cqrs repartition {topics.aggregate} --partitions {count}",
         )
 
 
-def _deletion_mistakes(topics: Topics, kind: Kind, info: TopicInfo) -> Iterable[ConfigurationError]:
+def _deletion_errors(topics: Topics, kind: Kind, info: TopicInfo) -> Iterable[ConfigurationError]:
+    """Check that no setting of a topic deletes records that are still needed."""
     name = topics.name(kind)
     policy = info.configs.get("cleanup.policy", "delete")
     if kind == "deferred":
         if policy != "compact":
-            yield wrong_setting(
+            yield wrong_setting_error(
                 name, "cleanup.policy", policy, "compact", "deferred commands would be deleted"
             )
         if (retention := info.number("delete.retention.ms", MIN_TOMBSTONE_MS)) < MIN_TOMBSTONE_MS:
             reason = "a slow owner would miss the tombstone of a decided command"
-            yield wrong_setting(
+            yield wrong_setting_error(
                 name, "delete.retention.ms", str(retention), f"at least {MIN_TOMBSTONE_MS}", reason
             )
     elif policy != "delete":
         reason = "compaction deletes events" if kind == "events" else "compaction deletes unread records"
-        yield wrong_setting(name, "cleanup.policy", policy, "delete", reason)
+        yield wrong_setting_error(name, "cleanup.policy", policy, "delete", reason)
     if kind == "events" and (retention := info.number("retention.ms", UNLIMITED)) != UNLIMITED:
         reason = "events are the source of truth, and would be deleted"
-        yield wrong_setting(name, "retention.ms", str(retention), "-1", reason)
-    if kind in _PERMANENT and (size := info.number("retention.bytes", UNLIMITED)) != UNLIMITED:
-        yield wrong_setting(name, "retention.bytes", str(size), "-1", "records would be deleted too early")
+        yield wrong_setting_error(name, "retention.ms", str(retention), "-1", reason)
+    if kind in _WITHOUT_SIZE_LIMIT and (size := info.number("retention.bytes", UNLIMITED)) != UNLIMITED:
+        yield wrong_setting_error(
+            name, "retention.bytes", str(size), "-1", "records would be deleted too early"
+        )
 
 
-def _timestamp_mistakes(topics: Topics, infos: Mapping[Kind, TopicInfo]) -> Iterable[ConfigurationError]:
+def _timestamp_errors(topics: Topics, infos: Mapping[Kind, TopicInfo]) -> Iterable[ConfigurationError]:
+    """Check the origin of the timestamps, and that a topic rejects no timestamp."""
     for kind, info in infos.items():
         required_value = "LogAppendTime" if kind == "commands" else "CreateTime"
         if kind == "commands":
@@ -174,18 +182,20 @@ def _timestamp_mistakes(topics: Topics, infos: Mapping[Kind, TopicInfo]) -> Iter
             reason = "its records carry the command's time"
         if (timestamp_type := info.configs.get("message.timestamp.type", "CreateTime")) != required_value:
             name = topics.name(kind)
-            yield wrong_setting(name, "message.timestamp.type", timestamp_type, required_value, reason)
+            yield wrong_setting_error(name, "message.timestamp.type", timestamp_type, required_value, reason)
         if kind == "commands":
-            continue  # the broker stamps commands, and never rejects its own time
+            continue  # the broker sets the timestamps of commands, and never rejects its own time
         reason = "after a larger jump of the broker's clock, a command's outcome would be rejected for ever"
-        yield from timestamp_limit_mistakes(topics.name(kind), info, reason)
+        yield from timestamp_limit_errors(topics.name(kind), info, reason)
 
 
-def _outcomes_retention_mistakes(
+def _outcomes_retention_errors(
     topics: Topics, infos: Mapping[Kind, TopicInfo], window: timedelta
 ) -> Iterable[ConfigurationError]:
-    """Check the retention of outcomes. A rebuilt shard reads the remembered ids from the outcomes, up to one dedup
-    window before the oldest command that the topic may contain.
+    """Check that outcomes are retained for the retention of commands and two dedup windows.
+
+    A rebuilt shard reads the remembered ids from the outcomes. It needs the outcomes from one dedup window before the
+    oldest command that the commands topic may contain.
     """
     if not {"commands", "outcomes"} <= infos.keys():
         return
@@ -194,7 +204,7 @@ def _outcomes_retention_mistakes(
     minimum = UNLIMITED if commands_retention == UNLIMITED else commands_retention + 2 * milliseconds(window)
     if retention != UNLIMITED and (minimum == UNLIMITED or retention < minimum):
         reason = f"it must cover the commands' retention and two dedup windows of {show_duration(window)}"
-        yield wrong_setting(
+        yield wrong_setting_error(
             topics.outcomes,
             "retention.ms",
             str(retention),
@@ -203,7 +213,7 @@ def _outcomes_retention_mistakes(
         )
 
 
-def _size_mistakes(topics: Topics, infos: Mapping[Kind, TopicInfo]) -> Iterable[ConfigurationError]:
+def _size_errors(topics: Topics, infos: Mapping[Kind, TopicInfo]) -> Iterable[ConfigurationError]:
     """Check the size limits. A dead letter contains a command and a reason, so its topic must accept larger records."""
     if "commands" not in infos:
         return
@@ -213,10 +223,10 @@ def _size_mistakes(topics: Topics, infos: Mapping[Kind, TopicInfo]) -> Iterable[
         if info is not None and (size := info.number("max.message.bytes", 0)) < minimum:
             reason = "a command of the largest size and its reason must fit"
             name = topics.name(kind)
-            yield wrong_setting(name, "max.message.bytes", str(size), f"at least {minimum}", reason)
+            yield wrong_setting_error(name, "max.message.bytes", str(size), f"at least {minimum}", reason)
 
 
-def _replica_mistakes(
+def _replica_errors(
     topics: Topics, infos: Iterable[tuple[Kind | ExtraKind, TopicInfo]]
 ) -> Iterable[ConfigurationError]:
     """Check topics with three replicas or more: two replicas must have a record before it counts as written."""
@@ -224,4 +234,4 @@ def _replica_mistakes(
         if info.replication >= 3 and (min_insync := info.number("min.insync.replicas", 1)) < 2:
             reason = "acknowledged records would be lost with one broker"
             name = topics.name(kind)
-            yield wrong_setting(name, "min.insync.replicas", str(min_insync), "at least 2", reason)
+            yield wrong_setting_error(name, "min.insync.replicas", str(min_insync), "at least 2", reason)

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 
 class DecisionSettings(NamedTuple):
-    """The settings that affect decisions, as a value for the tasks. The payload store's address is not among them: it
-    is in the connection.
+    """The settings that affect decisions, as a value that can be sent to the Spark tasks.
+
+    The payload store's address is not among them: it is in the connection.
     """
 
     partitioner: Partitioner

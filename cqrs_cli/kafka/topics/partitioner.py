@@ -1,4 +1,4 @@
-"""The partition of a key. All senders must agree, or one aggregate would exist in two partitions."""
+"""The partition of a key. All senders must use the same partitioner, or an aggregate would exist in two partitions."""
 
 from collections.abc import Callable
 from typing import Literal, NamedTuple
@@ -27,7 +27,7 @@ def partition_function(partitioner: Partitioner, partitions: int) -> Callable[[b
     return None if hash_key is None else lambda key: hash_key(key, partitions)
 
 
-class KeyHome(NamedTuple):
+class KeyFilter(NamedTuple):
     """A key filter: the keys that hash to `partition` among `partition_count` partitions."""
 
     partitioner: Partitioner
@@ -51,6 +51,6 @@ class KeyHome(NamedTuple):
         ]
 
 
-def target_partition(partitioner: Partitioner, key: bytes, partitions: int) -> int:
-    """Return the partition to send `key` to; the partition of Java's default if the partitioner is none."""
+def producer_partition(partitioner: Partitioner, key: bytes, partitions: int) -> int:
+    """Return the partition to which a producer sends `key`. If the partitioner is none, use Java's default, murmur2."""
     return _HASHES.get(partitioner, murmur2)(key, partitions)

@@ -1,4 +1,6 @@
-"""Pure rules for the topics of an aggregate with personal fields: keys are kept, unencrypted values are deleted."""
+"""Pure rules for the topics of an aggregate with personal fields: Kafka must keep the keys, and must delete unencrypted
+personal values.
+"""
 
 from collections.abc import Iterable, Mapping
 
@@ -6,9 +8,9 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.topics.topic_info import (
     UNLIMITED,
     TopicInfo,
-    timestamp_limit_mistakes,
-    upper_limit_mistakes,
-    wrong_setting,
+    timestamp_limit_errors,
+    upper_limit_errors,
+    wrong_setting_error,
 )
 from cqrs_cli.kafka.topics.topics import (
     COMPACTION_LAG_MS,
@@ -21,11 +23,11 @@ from cqrs_cli.kafka.topics.topics import (
 from cqrs_cli.settings.durations import milliseconds
 
 
-def key_mistakes(
+def key_config_errors(
     topics: Topics, topic_infos: Mapping[Kind, TopicInfo], keys: TopicInfo
 ) -> Iterable[ConfigurationError]:
-    """Yield errors for the keys topic. A key is deleted only by its tombstone, and then soon leaves the disks. The
-    partition of a key never changes.
+    """Yield errors for the keys topic. The rules: only a tombstone deletes a key, a deleted key soon leaves the disks,
+    and the partition of a key never changes.
     """
     name = topics.keys
     count = topic_infos["commands"].partitions if "commands" in topic_infos else keys.partitions
@@ -36,25 +38,27 @@ def key_mistakes(
             "the partition count was changed: restore the topic with its former count",
         )
     if (policy := keys.configs.get("cleanup.policy", "delete")) != "compact":
-        yield wrong_setting(
+        yield wrong_setting_error(
             name, "cleanup.policy", policy, "compact", "keys would be deleted, and encrypted data lost"
         )
     reason = "a key that was erased would stay on the brokers' disks"
-    yield from upper_limit_mistakes(name, keys, "max.compaction.lag.ms", COMPACTION_LAG_MS, reason)
-    yield from upper_limit_mistakes(name, keys, "segment.ms", COMPACTION_LAG_MS, reason)
-    yield from timestamp_limit_mistakes(
+    yield from upper_limit_errors(name, keys, "max.compaction.lag.ms", COMPACTION_LAG_MS, reason)
+    yield from upper_limit_errors(name, keys, "segment.ms", COMPACTION_LAG_MS, reason)
+    yield from timestamp_limit_errors(
         name, keys, "after a larger jump of the broker's clock, a key would be rejected for ever"
     )
 
 
-def unencrypted_mistakes(
+def unencrypted_config_errors(
     topics: Topics, topic_infos: Mapping[Kind, TopicInfo], plan: TopicPlan
 ) -> Iterable[ConfigurationError]:
-    """Yield errors for topics with unencrypted personal values, which must be deleted in time."""
+    """Yield an error for each topic in which Kafka would not delete unencrypted personal values in time."""
     reason = "personal values stay there as they were sent"
     for kind in UNENCRYPTED_KINDS:
         if (info := topic_infos.get(kind)) is not None:
             if info.number("retention.ms", UNLIMITED) == UNLIMITED:
                 requirement = f"a limit such as {milliseconds(plan.commands_retention)}"
-                yield wrong_setting(topics.name(kind), "retention.ms", str(UNLIMITED), requirement, reason)
-            yield from upper_limit_mistakes(topics.name(kind), info, "segment.ms", MAX_SEGMENT_MS, reason)
+                yield wrong_setting_error(
+                    topics.name(kind), "retention.ms", str(UNLIMITED), requirement, reason
+                )
+            yield from upper_limit_errors(topics.name(kind), info, "segment.ms", MAX_SEGMENT_MS, reason)

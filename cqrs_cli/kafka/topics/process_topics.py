@@ -6,21 +6,21 @@ from typing import NamedTuple
 
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.topics.acls import RequiredAcl
-from cqrs_cli.kafka.topics.topic_info import TopicInfo, diskless_mistakes
+from cqrs_cli.kafka.topics.topic_info import TopicInfo, diskless_errors
 from cqrs_cli.kafka.topics.topics import min_insync_replicas
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessTopics:
-    """Names derived from a process manager's name and the topic prefix."""
+    """The names of a process manager's topic, group and transactional ids. `prefix`: the setting `topic_prefix`."""
 
     process: str
     prefix: str = ""
 
     @property
-    def positions(self) -> str:
-        """The compacted topic of positions. Its last record for a partition of events contains the process manager's
-        position in this partition, and its owner.
+    def positions_topic(self) -> str:
+        """The compacted topic of positions. For each partition of an events topic, the newest record contains the
+        process manager's position in the partition, and the claim of the partition's owner.
         """
         return f"{self.prefix}process.{self.process}.positions"
 
@@ -41,7 +41,9 @@ class ProcessTopics:
         return f"{self.transactional_ids}{topic}.{partition}"
 
     def configs(self, brokers: int) -> dict[str, str]:
-        """Return the topic's configuration: small segments, compacted soon, as each new owner reads the whole topic."""
+        """Return the topic's configuration. Segments are small and soon compacted, because each owner reads the whole
+        topic when it starts.
+        """
         return {
             "cleanup.policy": "compact",
             "segment.bytes": str(4 * 1024 * 1024),
@@ -49,40 +51,57 @@ class ProcessTopics:
             "min.insync.replicas": min_insync_replicas(brokers),
         }
 
-    def mistake(self, info: TopicInfo | None) -> ConfigurationError | None:
+    def config_error(self, info: TopicInfo | None) -> ConfigurationError | None:
         """Return the error for a topic that is missing or has wrong settings; None otherwise."""
         if info is None:
-            return ConfigurationError(f"topic {self.positions} does not exist", "create it: cqrs init")
-        for diskless in diskless_mistakes([(self.positions, info)]):
-            return diskless
+            return ConfigurationError(f"topic {self.positions_topic} does not exist", "create it: cqrs init")
+        for error in diskless_errors([(self.positions_topic, info)]):
+            return error
         policy = info.configs.get("cleanup.policy", "delete")
         if policy == "compact":
             return None
         return ConfigurationError(
-            f"topic {self.positions} has cleanup.policy={policy}, needs compact: positions would be deleted",
+            f"topic {self.positions_topic} has cleanup.policy={policy}, needs compact: positions would be deleted",
             "set it: kafka-configs.sh --bootstrap-server HOST:PORT --alter"
-            f" --topic {self.positions} --add-config cleanup.policy=compact",
+            f" --topic {self.positions_topic} --add-config cleanup.policy=compact",
         )
 
 
-class ProcessUse(NamedTuple):
-    """A process manager's own topic, the events topics of its subscriptions, and the topics of its commands."""
+class ProcessTopicAccess(NamedTuple):
+    """The topics that a process manager reads and writes."""
 
     topics: ProcessTopics
-    sources: tuple[str, ...]
-    targets: tuple[str, ...]
+    events_topics: tuple[str, ...]  # of its subscriptions
+    output_topics: tuple[str, ...]  # commands topics, or a public topic
+
+    @property
+    def public_topics(self) -> list[str]:
+        """The public topic if the process manager is a publication, which writes public events; otherwise empty. The
+        name of a public topic never ends like the name of an aggregate's topic.
+        """
+        return [topic for topic in self.output_topics if not topic.endswith(".commands")]
 
     def required_acls(self) -> list[RequiredAcl]:
         """Return the ACLs that a run of the process manager needs."""
-        return process_acls(self.topics, self.sources, self.targets)
+        return process_acls(self.topics, self.events_topics, self.output_topics)
 
 
-def process_acls(topics: ProcessTopics, sources: Iterable[str], targets: Iterable[str]) -> list[RequiredAcl]:
-    """Return the ACLs that a process manager needs: `sources` are topics of events, `targets` topics of commands.
+def public_configs(brokers: int) -> dict[str, str]:
+    """Return the configuration of a new public topic. The broker's defaults determine its retention."""
+    return {"min.insync.replicas": min_insync_replicas(brokers)}
+
+
+def process_acls(
+    topics: ProcessTopics, events_topics: Iterable[str], output_topics: Iterable[str]
+) -> list[RequiredAcl]:
+    """Return the ACLs that a process manager needs. It reads the topics of its commands to resolve an in-doubt
+    transaction.
 
     A lineage topic exists only after a repartitioning, but without an ACL a user cannot find out whether it exists.
     """
-    read_topics = [name for topic in sources for name in (topic, f"{topic.removesuffix('.events')}.lineage")]
+    read_topics = [
+        name for topic in events_topics for name in (topic, f"{topic.removesuffix('.events')}.lineage")
+    ]
     return [
         *(
             RequiredAcl(operation, "topic", topic)
@@ -91,11 +110,11 @@ def process_acls(topics: ProcessTopics, sources: Iterable[str], targets: Iterabl
         ),
         *(
             RequiredAcl(operation, "topic", topic)
-            for topic in targets
-            for operation in ("Write", "DescribeConfigs")
+            for topic in output_topics
+            for operation in ("Read", "Write", "DescribeConfigs")
         ),
         *(
-            RequiredAcl(operation, "topic", topics.positions)
+            RequiredAcl(operation, "topic", topics.positions_topic)
             for operation in ("Read", "Write", "DescribeConfigs")
         ),
         RequiredAcl("Read", "group", topics.group),
@@ -103,10 +122,10 @@ def process_acls(topics: ProcessTopics, sources: Iterable[str], targets: Iterabl
     ]
 
 
-def denied_process_acls(missing_acls: Sequence[RequiredAcl]) -> ConfigurationError:
-    """Return the error for a user that lacks these ACLs, at least one."""
+def denied_process_acls_error(missing_acls: Sequence[RequiredAcl]) -> ConfigurationError:
+    """Return the error for a user that lacks these ACLs; `missing_acls` is not empty."""
     if len(missing_acls) == 1:
-        return missing_acls[0].denied()
+        return missing_acls[0].denied_error()
     acl_list = "; ".join(map(str, missing_acls))
     return ConfigurationError(
         f"not allowed, which a process manager needs: {acl_list}", "docs/processes.md shows how to grant each"

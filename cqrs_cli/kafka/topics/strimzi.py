@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from cqrs_cli.kafka.topics.acls import RequiredAcl, Role, required_acls
-from cqrs_cli.kafka.topics.process_topics import ProcessUse
+from cqrs_cli.kafka.topics.process_topics import ProcessTopicAccess, public_configs
 from cqrs_cli.kafka.topics.topics import KINDS, TopicPlan, Topics, extra_configs
 
 #: Strimzi 1.0 accepts no other version; 0.49 is the first release that accepts this version.
@@ -25,7 +25,7 @@ _TYPES = {"topic": "topic", "group": "group", "transactional-id": "transactional
 
 
 def manifests(
-    aggregates: Sequence[PlannedTopics], processes: Sequence[ProcessUse], cluster: str, prefix: str
+    aggregates: Sequence[PlannedTopics], processes: Sequence[ProcessTopicAccess], cluster: str, prefix: str
 ) -> list[dict[str, Any]]:
     """Return all topics, then a user for each role. `cluster`: the name of the `Kafka` resource."""
     return [
@@ -35,7 +35,7 @@ def manifests(
 
 
 def _topics(
-    aggregates: Iterable[PlannedTopics], processes: Iterable[ProcessUse], cluster: str
+    aggregates: Iterable[PlannedTopics], processes: Iterable[ProcessTopicAccess], cluster: str
 ) -> Iterator[dict[str, Any]]:
     for topics, plan in aggregates:
         for kind in KINDS:
@@ -44,7 +44,9 @@ def _topics(
         if plan.personal:
             yield _topic(topics.keys, plan.partitions, extra_configs("keys", BROKERS), cluster)
     for process in processes:
-        yield _topic(process.topics.positions, 1, process.topics.configs(BROKERS), cluster)
+        yield _topic(process.topics.positions_topic, 1, process.topics.configs(BROKERS), cluster)
+        for topic in process.public_topics:
+            yield _topic(topic, TopicPlan().partitions, public_configs(BROKERS), cluster)
 
 
 def _topic(name: str, partitions: int, configs: dict[str, str], cluster: str) -> dict[str, Any]:
@@ -60,7 +62,7 @@ def _topic(name: str, partitions: int, configs: dict[str, str], cluster: str) ->
 def _user(
     role: Role,
     aggregates: Sequence[PlannedTopics],
-    processes: Sequence[ProcessUse],
+    processes: Sequence[ProcessTopicAccess],
     cluster: str,
     prefix: str,
 ) -> dict[str, Any]:

@@ -20,11 +20,13 @@ class TopicInfo:
     operations: frozenset[str] | None = None
 
     def number(self, name: str, default: int) -> int:
-        """Return a numeric setting, or `default`."""
+        """Return a numeric setting; `default` if it is missing or empty."""
         return int(self.configs.get(name) or default)
 
 
-def wrong_setting(topic: str, name: str, value: str, requirement: str, reason: str) -> ConfigurationError:
+def wrong_setting_error(
+    topic: str, name: str, value: str, requirement: str, reason: str
+) -> ConfigurationError:
     """Return the error for a wrong setting. `requirement` ends with the value to set: `at least 2`."""
     setting = requirement.split()[-1]
     return ConfigurationError(
@@ -33,9 +35,9 @@ def wrong_setting(topic: str, name: str, value: str, requirement: str, reason: s
     )
 
 
-def diskless_mistakes(topics: Iterable[tuple[str, TopicInfo]]) -> Iterable[ConfigurationError]:
-    """Yield the error for each diskless topic of (name, description) pairs. A diskless topic (KIP-1163) accepts neither
-    transactions nor compaction, and cannot become a classic topic later.
+def diskless_errors(topics: Iterable[tuple[str, TopicInfo]]) -> Iterable[ConfigurationError]:
+    """Yield the error for each diskless topic. `topics`: (name, description) pairs. A diskless topic (KIP-1163) accepts
+    neither transactions nor compaction, and cannot become a classic topic later.
     """
     for name, info in topics:
         if info.configs.get("diskless.enable") == "true":
@@ -47,16 +49,16 @@ def diskless_mistakes(topics: Iterable[tuple[str, TopicInfo]]) -> Iterable[Confi
             )
 
 
-def upper_limit_mistakes(
+def upper_limit_errors(
     topic: str, info: TopicInfo, name: str, limit: int, reason: str
 ) -> Iterable[ConfigurationError]:
     """Yield the error for a setting that is above its limit."""
     if (value := info.number(name, ANY_DIFFERENCE)) > limit:
-        yield wrong_setting(topic, name, str(value), f"at most {limit}", reason)
+        yield wrong_setting_error(topic, name, str(value), f"at most {limit}", reason)
 
 
-def timestamp_limit_mistakes(topic: str, info: TopicInfo, reason: str) -> Iterable[ConfigurationError]:
-    """Yield the errors for limits by which the topic would reject a record for its timestamp."""
+def timestamp_limit_errors(topic: str, info: TopicInfo, reason: str) -> Iterable[ConfigurationError]:
+    """Yield an error for each setting with which the topic would reject records because of their timestamps."""
     for name in TIMESTAMP_LIMITS:
         if (limit := info.number(name, ANY_DIFFERENCE)) != ANY_DIFFERENCE:
-            yield wrong_setting(topic, name, str(limit), str(ANY_DIFFERENCE), reason)
+            yield wrong_setting_error(topic, name, str(limit), str(ANY_DIFFERENCE), reason)

@@ -1,4 +1,7 @@
-"""The five topics of an aggregate, as values, and the names of its group and transactional ids."""
+"""The topics of an aggregate: their names and configurations, the consumer group and the transactional ids.
+
+Each aggregate has five topics (`KINDS`). Some aggregates have further topics (`ExtraKind`).
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,16 +13,17 @@ from cqrs_cli.settings.durations import milliseconds
 Kind = Literal["commands", "events", "outcomes", "dead-letters", "deferred"]
 KINDS: tuple[Kind, ...] = ("commands", "events", "outcomes", "dead-letters", "deferred")
 
-#: Topics that only some aggregates have: repartitioned aggregates, and aggregates with personal fields.
+#: Topics that only some aggregates have: `lineage` after a repartitioning request, `keys` with personal fields.
 ExtraKind = Literal["lineage", "keys"]
 
-#: The topics that contain personal values unencrypted: for an aggregate with personal fields they need a retention.
+#: The topics that contain personal values unencrypted. An aggregate with personal fields needs a retention for them.
 UNENCRYPTED_KINDS: tuple[Kind, ...] = ("commands", "dead-letters")
 
-#: Minimal lifetime of a tombstone of the deferred topic, ms, so that a reader that stopped half-way still reads it.
+#: Minimal lifetime of a tombstone in a compacted topic, in ms: a reader that is interrupted for less than a day reads
+#: the tombstone when it continues.
 MIN_TOMBSTONE_MS = 24 * 3600 * 1000
 
-#: Milliseconds after which a segment of the keys topic is closed, and compaction must remove its replaced records.
+#: Milliseconds after which a segment of the keys topic is closed, and compaction of replaced records is due.
 COMPACTION_LAG_MS = 3600 * 1000
 
 #: Milliseconds after which a segment with unencrypted values is closed: retention deletes closed segments only.
@@ -28,11 +32,12 @@ MAX_SEGMENT_MS = 24 * 3600 * 1000
 #: Bytes, in addition to the command, for headers, reason and envelope in outcomes, dead letters and deferred commands.
 ENVELOPE_OVERHEAD = 64 * 1024
 
-#: The largest difference between a record's timestamp and the broker's clock that Kafka can allow, ms.
+#: The value of the `TIMESTAMP_LIMITS`, in ms, for no limit: Kafka then accepts every timestamp.
 ANY_DIFFERENCE = 2**63 - 1
 
-#: The limits for a record's timestamp before and after the broker's clock. Events, outcomes and dead letters have their
-#: command's timestamp. With Kafka's default limit, an hour, no command could be decided after a larger clock jump.
+#: The settings that limit how far a record's timestamp may be before or after the broker's clock. Events, outcomes and
+#: dead letters have their command's timestamp. With Kafka's default limit (an hour), the broker would refuse them after
+#: a larger jump of its clock, so no command from before the jump could be decided.
 TIMESTAMP_LIMITS = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 
 #: Kafka's default `max.message.bytes`, used for commands and events. If the commands topic exists with another value,
@@ -41,7 +46,7 @@ MAX_MESSAGE_BYTES = 1_048_588
 
 
 def min_insync_replicas(brokers: int) -> str:
-    """Return the number of replicas that must have a record before it counts as written."""
+    """Return the value of `min.insync.replicas`, for a cluster with this number of brokers."""
     return "2" if brokers >= 3 else "1"
 
 
@@ -49,11 +54,12 @@ def min_insync_replicas(brokers: int) -> str:
 class TopicPlan:
     """The settings of new topics.
 
-    `requires_partitions`: the operator requested `partitions`, so existing topics with another count are a mistake.
+    `is_partition_count_required`: True if the operator requested the number `partitions`. Then existing topics with
+    another number of partitions are an error.
     """
 
-    partitions: int = 4
-    requires_partitions: bool = False
+    partitions: int = 4  # the number of partitions of each topic
+    is_partition_count_required: bool = False
     commands_retention: timedelta = timedelta(days=7)
     outcomes_retention: timedelta | None = None  # None: unlimited; dead letters have the same retention
     dedup_window: timedelta = timedelta(hours=24)
@@ -67,9 +73,10 @@ class TopicPlan:
     def configs(
         self, kind: Kind, max_message_bytes: int = MAX_MESSAGE_BYTES, brokers: int = 1
     ) -> dict[str, str]:
-        """Return a topic's configuration. `max_message_bytes`: the limit of the commands.
+        """Return a topic's configuration. `max_message_bytes`: the limit of the commands topic, from which the limits
+        of the other topics follow. `brokers`: the number of brokers.
 
-        Time and size limits are set explicitly, so that a broker's defaults do not delete events.
+        `retention.ms` and `retention.bytes` are always set, because a broker's defaults would delete events.
         """
         is_unencrypted = self.personal and kind in UNENCRYPTED_KINDS
         if kind == "commands" or is_unencrypted:
@@ -78,7 +85,8 @@ class TopicPlan:
             retention = None
         else:
             retention = self.outcomes_retention
-        # The broker stamps commands, so clients' clocks decide nothing; the other topics have the command's timestamp.
+        # The broker sets the timestamps of commands, so the clocks of clients have no effect. Records of the other
+        # topics have the timestamp of their command.
         stamped_by_broker = kind == "commands"
         overhead = ENVELOPE_OVERHEAD if kind in ("outcomes", "dead-letters", "deferred") else 0
         compaction = {"delete.retention.ms": str(MIN_TOMBSTONE_MS), "min.cleanable.dirty.ratio": "0.1"}
@@ -96,14 +104,14 @@ class TopicPlan:
 
     @staticmethod
     def replication(brokers: int) -> int:
-        """Return three replicas if there are three brokers or more, else one."""
+        """Return the replication factor of new topics: 3 with three or more brokers, else 1."""
         return 3 if brokers >= 3 else 1
 
 
-#: The lineage topic, of which nothing may ever be deleted. It has a few small records for each repartitioning.
+#: The lineage topic keeps all records for ever. A repartitioning writes a few small records.
 LINEAGE_CONFIGS = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
-#: The keys topic. An erased key, and the record that a re-wrap replaced, leave the brokers' disks within hours.
+#: The keys topic. Within hours, compaction deletes erased keys, and records that a re-wrap has replaced.
 KEYS_CONFIGS = {
     "cleanup.policy": "compact",
     "retention.ms": "-1",
@@ -124,7 +132,10 @@ def extra_configs(extra: ExtraKind, brokers: int = 1) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Names derived from an aggregate's name and the topic prefix, which is put before the names unchanged."""
+    """The names of an aggregate's topics, and of its group and transactional ids. `prefix`: the setting `topic_prefix`.
+
+    Sample: `Topics("bank_account", "test.").commands` is `test.bank_account.commands`.
+    """
 
     aggregate: str
     prefix: str = ""
@@ -164,24 +175,24 @@ class Topics:
 
     @property
     def group(self) -> str:
-        """The consumer group whose offsets are the positions of the partitions; their metadata is the claim."""
+        """The consumer group. Its committed offset for a partition is the position, and the metadata is the claim."""
         return f"cqrs.{self.commands}"
 
     @property
     def transactional_ids(self) -> str:
-        """The prefix of all transactional ids of the aggregate."""
+        """The common prefix of the transactional ids of the aggregate, for ACLs."""
         return f"cqrs.{self.events}."
 
     def transactional_id(self, partition: int) -> str:
-        """Return the transactional id of a partition's writers. It is the same in every run, so a new writer fences
-        the previous writer.
+        """Return the transactional id of a partition's writer. It is the same in every run, so a new writer fences the
+        previous writer.
         """
         return f"{self.transactional_ids}{partition}"
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateTopics:
-    """One aggregate's topics as the cluster describes them: their ids, and their limits for records.
+    """An aggregate's topics as the cluster describes them: their ids, and their limits for records.
 
     `partitions`: the partition count of the commands topic. A repartitioning raises this count last.
     """
@@ -189,16 +200,20 @@ class AggregateTopics:
     topics: Topics
     cluster_id: str
     partitions: int
-    ids: Mapping[Kind, str]
-    max_bytes: Mapping[Kind, int]
-    lineage_id: str | None = None  # topic id of the lineage topic; None: never repartitioned
-    keys_id: str | None = None  # topic id of the keys topic; None: no personal fields, or not requested
-    key_partitions: int = 0  # partition count of the keys topic, which never changes
+    ids: Mapping[Kind, str]  # topic ids
+    max_bytes: Mapping[Kind, int]  # `max.message.bytes`
+    lineage_id: str | None = None  # topic id of the lineage topic; None if it does not exist
+    keys_id: str | None = (
+        None  # topic id of the keys topic; None without personal fields, or if not requested
+    )
+    keys_partition_count: int = (
+        0  # partition count of the keys topic, which never changes; 0 without this topic
+    )
 
     def keys_partition(self, partition: int) -> int:
-        """Return the partition of the keys topic that the owner of this partition writes and reads.
+        """Return the partition of the keys topic that the owner of `partition` writes and reads.
 
-        Partition counts grow to multiples. So the keys of an aggregate stay in the same partition of the keys topic,
-        regardless of their owner.
+        Each partition count is a multiple of the earlier counts. So the keys of an aggregate id stay in one partition
+        of the keys topic, also if a repartitioning moves the id to another partition.
         """
-        return partition % self.key_partitions
+        return partition % self.keys_partition_count

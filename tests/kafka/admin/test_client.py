@@ -1,3 +1,5 @@
+"""The network thread of an admin client that failed to start is ended."""
+
 import threading
 
 from cqrs_cli.kafka.admin.client import close_failed

@@ -13,7 +13,10 @@ pytestmark = pytest.mark.kafka
 
 
 def test_keys_topic_keeps_its_partition_count(connection: Connection, prefix: str) -> None:
-    """Annotations may be added later. The keys topic keeps the partition count that the commands had then."""
+    """Fields may be annotated as personal after `cqrs init`.
+
+    The keys topic keeps the partition count that the commands topic had when the keys topic was created.
+    """
     topics = Topics("bank", prefix)
     with Admin(connection) as admin:
         _create_and_repartition(admin, topics)

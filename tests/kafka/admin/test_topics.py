@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
-from cqrs_cli.kafka import clients
+from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.admin.configs import topic_configs
 from cqrs_cli.kafka.admin.topics import Admin, check_topics, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
@@ -125,7 +125,7 @@ def test_missing_topics_follow_existing_ones(admin: Admin, topics: Topics) -> No
 def test_partitions_are_not_added(admin: Admin, topics: Topics) -> None:
     ensure_topics(admin, topics, TopicPlan(partitions=4))
     with pytest.raises(ConfigurationError, match="have 4 partitions, not 8; raise the count"):
-        ensure_topics(admin, topics, TopicPlan(partitions=8, requires_partitions=True))
+        ensure_topics(admin, topics, TopicPlan(partitions=8, is_partition_count_required=True))
     assert check_topics(admin, topics).partitions == 4
 
 
@@ -152,6 +152,7 @@ def test_open_transaction_names_its_owner(admin: Admin, connection: Connection, 
     ensure_topics(admin, topics, TopicPlan())
     producer = clients.producer(connection, transactional_id=topics.transactional_id(1))
     producer.init_transactions(20)
+    readers.bounds(connection, topics.events, [1])  # waits until the new partition has a leader
     assert admin.all_open_transactions([(topics.events, 1)]) == []
     producer.begin_transaction()
     producer.produce(topics.events, b"held back", partition=1)

@@ -1,6 +1,7 @@
 """The description of an open transaction, and the time from which it counts as hanging."""
 
 from cqrs_cli.kafka.admin.transactions import GRACE_MS, OpenTransaction
+from cqrs_cli.kafka.connection.cluster import Cluster
 
 OPEN = OpenTransaction(
     topic="bank.events",
@@ -30,6 +31,8 @@ def test_transaction_without_coordinator_hangs() -> None:
 
 
 def test_abort_command_is_kafkas_own() -> None:
-    assert OPEN.abort_command("h:1") == (
-        "kafka-transactions.sh --bootstrap-server h:1 abort --topic bank.events --partition 3 --start-offset 17"
+    options = "abort --topic bank.events --partition 3 --start-offset 17"
+    assert OPEN.abort_command(Cluster("h:1")) == f"kafka-transactions.sh --bootstrap-server h:1 {options}"
+    assert OPEN.abort_command(Cluster("h:1", {"security.protocol": "SASL_SSL"})) == (
+        f"kafka-transactions.sh --bootstrap-server h:1 --command-config FILE {options}"
     )

@@ -85,7 +85,7 @@ def test_second_start_finds_running_broker(root: Path) -> None:
 
 
 def test_broker_folder_is_its_owners_only(root: Path) -> None:
-    """Log and data contain the records that were sent. A folder from before this rule is fixed, too."""
+    """Log and data contain the records that were sent. The mode of an earlier version's folder is corrected."""
     folder = files.broker_folder(root)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     folder.chmod(0o755)

@@ -1,3 +1,5 @@
+"""Kafka's jars are downloaded from a Maven repository or its mirror."""
+
 import functools
 import hashlib
 import threading

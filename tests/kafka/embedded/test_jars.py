@@ -1,3 +1,5 @@
+"""The cache of Kafka's jars: each jar is downloaded once, and checked."""
+
 import hashlib
 import multiprocessing
 from collections.abc import Collection

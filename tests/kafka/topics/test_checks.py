@@ -1,11 +1,11 @@
-"""The pure rules that four topics must fulfil."""
+"""The rules for the topics of an aggregate, without a broker."""
 
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from cqrs_cli.kafka.topics.checks import Extras, aggregate_topics, missing_topics, mistakes
+from cqrs_cli.kafka.topics.checks import Extras, aggregate_topics, config_errors, missing_topics_error
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import (
@@ -28,12 +28,12 @@ def valid_topics(plan: TopicPlan = TopicPlan()) -> dict[Kind, TopicInfo]:  # noq
 
 def topics_with_config(kind: Kind, **configs: str) -> dict[Kind, TopicInfo]:
     topics = valid_topics()
-    names = {name.replace("_", "."): value for name, value in configs.items()}
-    return {**topics, kind: replace(topics[kind], configs={**topics[kind].configs, **names})}
+    changes = {name.replace("_", "."): value for name, value in configs.items()}
+    return {**topics, kind: replace(topics[kind], configs={**topics[kind].configs, **changes})}
 
 
 def error_messages(topics: dict[Kind, TopicInfo], plan: TopicPlan = TopicPlan()) -> list[str]:  # noqa: B008  (frozen)
-    return [error.message for error in mistakes(TOPICS, topics, plan)]
+    return [error.message for error in config_errors(TOPICS, topics, plan)]
 
 
 @pytest.mark.parametrize("plan", [TopicPlan(), TopicPlan(outcomes_retention=timedelta(days=9))])
@@ -70,21 +70,21 @@ def repartitioned_topics(**counts: int) -> dict[Kind, TopicInfo]:
 def test_commands_topic_is_extended_last(count: int) -> None:
     """Until the commands topic is extended, the aggregate has its old partition count."""
     topics = repartitioned_topics(commands=count)
-    assert mistakes(TOPICS, topics, TopicPlan(), LINEAGE) == []
+    assert config_errors(TOPICS, topics, TopicPlan(), LINEAGE) == []
     aggregate = aggregate_topics(TOPICS, "cluster", topics, LINEAGE)
     assert (aggregate.partitions, aggregate.lineage_id, aggregate.keys_id) == (count, "id-lineage", None)
-    assert len(mistakes(TOPICS, repartitioned_topics(commands=4), TopicPlan())) == 1
+    assert len(config_errors(TOPICS, repartitioned_topics(commands=4), TopicPlan())) == 1
 
 
 def test_commands_topic_may_not_have_more_partitions() -> None:
-    (error,) = mistakes(TOPICS, repartitioned_topics(deferred=4), TopicPlan(), LINEAGE)
+    (error,) = config_errors(TOPICS, repartitioned_topics(deferred=4), TopicPlan(), LINEAGE)
     assert error.message.endswith("p.bank.commands 8, but p.bank.deferred 4")
     assert error.hint.endswith("cqrs repartition bank --partitions 8")
 
 
 def test_lineage_needs_unlimited_retention() -> None:
     wrong = replace(LINEAGE["lineage"], configs={**LINEAGE_CONFIGS, "retention.ms": "1000"})
-    (error,) = mistakes(TOPICS, repartitioned_topics(), TopicPlan(), {"lineage": wrong})
+    (error,) = config_errors(TOPICS, repartitioned_topics(), TopicPlan(), {"lineage": wrong})
     assert error.message.startswith("topic p.bank.lineage has retention.ms=1000, needs -1")
 
 
@@ -121,7 +121,7 @@ def test_deferred_commands_must_be_compacted() -> None:
     ],
 )
 def test_wrong_configuration_names_its_fix(kind: Kind, name: str, value: str) -> None:
-    (error,) = mistakes(TOPICS, topics_with_config(kind, **{name.replace(".", "_"): value}), TopicPlan())
+    (error,) = config_errors(TOPICS, topics_with_config(kind, **{name.replace(".", "_"): value}), TopicPlan())
     assert error.message.startswith(f"topic p.bank.{kind} has {name}={value}, needs ")
     assert error.hint.startswith(
         f"set it: kafka-configs.sh --bootstrap-server HOST:PORT --alter --topic p.bank.{kind} --add-config {name}="
@@ -133,7 +133,7 @@ def test_commands_may_have_any_timestamp_limit() -> None:
     assert error_messages(topics_with_config("commands", message_timestamp_after_max_ms="3600000")) == []
 
 
-def test_commands_may_be_limited_in_size() -> None:
+def test_commands_topic_may_be_limited_in_size() -> None:
     assert error_messages(topics_with_config("commands", retention_bytes="1000000")) == []
 
 
@@ -171,19 +171,23 @@ def test_partition_counts_must_agree() -> None:
 
 def test_partition_count_is_checked_when_required() -> None:
     assert error_messages(valid_topics(), TopicPlan(partitions=8)) == []
-    assert error_messages({}, TopicPlan(partitions=8, requires_partitions=True)) == []
+    assert error_messages({}, TopicPlan(partitions=8, is_partition_count_required=True)) == []
     for topics, extras in ((valid_topics(), {}), (repartitioned_topics(), LINEAGE)):
-        (error,) = mistakes(TOPICS, topics, TopicPlan(partitions=24, requires_partitions=True), extras)
+        (error,) = config_errors(
+            TOPICS, topics, TopicPlan(partitions=24, is_partition_count_required=True), extras
+        )
         assert error.hint == "raise the count: cqrs repartition bank --partitions 24"
-    (error,) = mistakes(TOPICS, valid_topics(), TopicPlan(partitions=6, requires_partitions=True))
+    (error,) = config_errors(
+        TOPICS, valid_topics(), TopicPlan(partitions=6, is_partition_count_required=True)
+    )
     assert error.hint.endswith("multiple: cqrs repartition bank --partitions 8")
 
 
 def test_missing_topic_is_named() -> None:
     topics = valid_topics()
-    assert missing_topics(TOPICS, topics) is None
+    assert missing_topics_error(TOPICS, topics) is None
     del topics["events"]
-    error = missing_topics(TOPICS, topics)
+    error = missing_topics_error(TOPICS, topics)
     assert str(error) == "topic p.bank.events does not exist; create what is missing: cqrs init bank"
 
 
@@ -205,7 +209,7 @@ def test_valid_topics_have_ids_and_sizes() -> None:
 
 @pytest.mark.parametrize("kind", ["events", "deferred"])
 def test_diskless_topics_are_refused(kind: Kind) -> None:
-    (error,) = mistakes(TOPICS, topics_with_config(kind, diskless_enable="true"), TopicPlan())
+    (error,) = config_errors(TOPICS, topics_with_config(kind, diskless_enable="true"), TopicPlan())
     assert error.message.startswith(f"topic p.bank.{kind} is diskless (diskless.enable=true)")
     assert "log.diskless.enable=false" in error.hint
     assert error_messages(topics_with_config(kind, diskless_enable="false")) == []
@@ -214,12 +218,12 @@ def test_diskless_topics_are_refused(kind: Kind) -> None:
 @pytest.mark.parametrize("extra", ["lineage", "keys"])
 def test_diskless_extra_topics_are_refused(extra: ExtraKind) -> None:
     info = TopicInfo("id", 1, 1, {**extra_configs(extra), "diskless.enable": "true"})
-    (error,) = mistakes(TOPICS, valid_topics(), TopicPlan(), {extra: info})
+    (error,) = config_errors(TOPICS, valid_topics(), TopicPlan(), {extra: info})
     assert error.message.startswith(f"topic {TOPICS.name(extra)} is diskless")
 
 
 def test_diskless_positions_are_refused() -> None:
     topics = ProcessTopics("checkout")
     info = TopicInfo("id", 1, 1, {**topics.configs(1), "diskless.enable": "true"})
-    error = topics.mistake(info)
+    error = topics.config_error(info)
     assert error is not None and error.message.startswith("topic process.checkout.positions is diskless")

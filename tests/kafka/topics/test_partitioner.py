@@ -1,3 +1,5 @@
+"""Keys have the partitions that Java's and librdkafka's producers choose."""
+
 import zlib
 
 import pytest
@@ -5,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.kafka.topics.partitioner import KeyHome, Partitioner, partition_for, target_partition
+from cqrs_cli.kafka.topics.partitioner import KeyFilter, Partitioner, partition_for, producer_partition
 
 KEYS = st.binary(min_size=1, max_size=40)
 COUNTS = st.integers(1, 100)
@@ -26,18 +28,18 @@ def test_crc32_is_librdkafkas(key: bytes, partitions: int) -> None:
 
 def test_partitioner_none_sends_as_java() -> None:
     assert partition_for("none", b"acc-42", 4) is None
-    assert target_partition("none", b"acc-42", 4) == partition_for("murmur2", b"acc-42", 4)
+    assert producer_partition("none", b"acc-42", 4) == partition_for("murmur2", b"acc-42", 4)
 
 
 @pytest.mark.parametrize("partitioner", ["murmur2", "crc32"])
 def test_keys_are_sent_to_their_partition(partitioner: str) -> None:
-    assert target_partition(partitioner, b"acc-42", 7) == partition_for(partitioner, b"acc-42", 7)  # type: ignore[arg-type]
+    assert producer_partition(partitioner, b"acc-42", 7) == partition_for(partitioner, b"acc-42", 7)  # type: ignore[arg-type]
 
 
 @given(st.binary(min_size=1), st.integers(1, 64), st.integers(1, 16), st.sampled_from(["murmur2", "crc32"]))
 def test_partitions_of_multiples_agree(key: bytes, count: int, factor: int, partitioner: Partitioner) -> None:
-    """When partitions are added, a key moves to a target of its partition."""
-    assert target_partition(partitioner, key, count * factor) % count == target_partition(
+    """When partitions are added, a key stays in its partition, or moves to a child of its partition."""
+    assert producer_partition(partitioner, key, count * factor) % count == producer_partition(
         partitioner, key, count
     )
 
@@ -45,14 +47,14 @@ def test_partitions_of_multiples_agree(key: bytes, count: int, factor: int, part
 def test_key_has_one_partition() -> None:
     records = [Record(0, 0, b"key-%d" % number, b"") for number in range(50)]
     records_by_partition = [
-        KeyHome("murmur2", 3, partition).matching([*records, Record(1, 0, None, b"")])
+        KeyFilter("murmur2", 3, partition).matching([*records, Record(1, 0, None, b"")])
         for partition in range(3)
     ]
     assert sorted(
         record.key or b"" for partition_records in records_by_partition for record in partition_records
     ) == sorted(record.key or b"" for record in records)
     assert all(
-        KeyHome("murmur2", 3, partition).matches(record.key or b"")
+        KeyFilter("murmur2", 3, partition).matches(record.key or b"")
         for partition, partition_records in enumerate(records_by_partition)
         for record in partition_records
     )

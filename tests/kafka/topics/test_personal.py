@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from cqrs_cli.kafka.topics.acls import Role, required_acls
-from cqrs_cli.kafka.topics.checks import aggregate_topics, missing_topics, mistakes
+from cqrs_cli.kafka.topics.checks import aggregate_topics, config_errors, missing_topics_error
 from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import (
     KINDS,
@@ -34,17 +34,17 @@ def error_texts(
     topics: Mapping[Kind, TopicInfo] = FIVE_TOPICS, keys: TopicInfo = KEYS, plan: TopicPlan = PLAN
 ) -> list[str]:
     extras: dict[ExtraKind, TopicInfo] = {"keys": keys}
-    return [str(error) for error in mistakes(TOPICS, topics, plan, extras)]
+    return [str(error) for error in config_errors(TOPICS, topics, plan, extras)]
 
 
 def test_planned_topics_are_valid() -> None:
     assert error_texts() == []
-    assert missing_topics(TOPICS, [*FIVE_TOPICS, "keys"], PLAN.kinds) is None
+    assert missing_topics_error(TOPICS, [*FIVE_TOPICS, "keys"], PLAN.kinds) is None
 
 
 def test_personal_fields_need_a_keys_topic() -> None:
-    assert missing_topics(TOPICS, FIVE_TOPICS) is None
-    assert str(missing_topics(TOPICS, FIVE_TOPICS, PLAN.kinds)).startswith(
+    assert missing_topics_error(TOPICS, FIVE_TOPICS) is None
+    assert str(missing_topics_error(TOPICS, FIVE_TOPICS, PLAN.kinds)).startswith(
         "topic p.customer.keys does not exist;"
     )
 
@@ -114,10 +114,10 @@ def test_dead_letters_are_kept_like_commands() -> None:
 
 @pytest.mark.parametrize("count", [4, 8, 32])
 def test_keys_stay_when_partitions_grow(count: int) -> None:
-    """A key that moves to a target partition still has its record in the same keys partition."""
+    """A key that moves to a child partition still has its record in the same keys partition."""
     extended_topics = {kind: replace(info, partitions=count) for kind, info in FIVE_TOPICS.items()}
     aggregate = aggregate_topics(TOPICS, "cluster", extended_topics, {"keys": KEYS})
-    assert (aggregate.keys_id, aggregate.key_partitions) == ("id-keys", 4)
+    assert (aggregate.keys_id, aggregate.keys_partition_count) == ("id-keys", 4)
     assert all(aggregate.keys_partition(number % count) == number % 4 for number in range(100))
 
 

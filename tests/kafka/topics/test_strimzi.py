@@ -6,16 +6,18 @@ from typing import Any
 import yaml
 
 from cqrs_cli.kafka.topics.acls import RequiredAcl, Role, required_acls
-from cqrs_cli.kafka.topics.process_topics import ProcessTopics, ProcessUse
+from cqrs_cli.kafka.topics.process_topics import ProcessTopicAccess, ProcessTopics
 from cqrs_cli.kafka.topics.strimzi import BROKERS, manifests, manifests_text
 from cqrs_cli.kafka.topics.topics import KINDS, TopicPlan, Topics, extra_configs
 
 PLAN = TopicPlan(partitions=12)
 BANK = Topics("bank_account", "staging.")
-PROCESS_USE = ProcessUse(ProcessTopics("checkout", "staging."), ("staging.order.events",), (BANK.commands,))
+CHECKOUT_ACCESS = ProcessTopicAccess(
+    ProcessTopics("checkout", "staging."), ("staging.order.events",), (BANK.commands,)
+)
 PERSONAL_PLAN = replace(PLAN, personal=True)
 CUSTOMER = Topics("customer", "staging.")
-MANIFESTS = manifests([(BANK, PLAN), (CUSTOMER, PERSONAL_PLAN)], [PROCESS_USE], "shop", "staging.")
+MANIFESTS = manifests([(BANK, PLAN), (CUSTOMER, PERSONAL_PLAN)], [CHECKOUT_ACCESS], "shop", "staging.")
 
 
 def resources(kind: str) -> dict[str, Any]:
@@ -57,7 +59,7 @@ def test_personal_fields_have_a_topic_of_keys() -> None:
 def test_positions_have_one_partition() -> None:
     spec = resources("KafkaTopic")["staging.process.checkout.positions"]["spec"]
     assert spec["partitions"] == 1
-    assert spec["config"] == PROCESS_USE.topics.configs(BROKERS)
+    assert spec["config"] == CHECKOUT_ACCESS.topics.configs(BROKERS)
 
 
 def test_users_have_the_acls_of_doctor() -> None:
@@ -67,7 +69,7 @@ def test_users_have_the_acls_of_doctor() -> None:
         for role in (*roles, "run")
     }
     assert all(allowed(role) == required[role] for role in roles)
-    assert allowed("run") == {*required["run"], *PROCESS_USE.required_acls()}
+    assert allowed("run") == {*required["run"], *CHECKOUT_ACCESS.required_acls()}
 
 
 def test_names_are_valid_in_kubernetes() -> None:

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from cqrs_cli.kafka.connection.handshake import UnreachedError, first_reachable, split_address
+from cqrs_cli.kafka.connection.reachable import UnreachedError, first_reachable, split_address
 
 
 def test_listening_server_is_found_first() -> None:

@@ -13,8 +13,11 @@ from confluent_kafka import KafkaError
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.admin.topics import Admin
+from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.connection.handshake import split_address
+from cqrs_cli.kafka.connection.connection_error import ConnectionFailure, metadata_or_failure
+from cqrs_cli.kafka.connection.reachable import split_address
+from cqrs_cli.kafka.embedded import login
 from tests.support.harness import TopicHarness
 
 DEAD_PORT = 1
@@ -105,6 +108,24 @@ def test_reachable_broker_is_not_blamed(connection: Connection) -> None:
     assert error.message == f"no answer from Kafka at {connection.bootstrap_server} (Local: Timed out)"
 
 
-def test_absent_broker_is_not_blamed() -> None:
+def test_absent_broker_refuses_the_connection() -> None:
     error = clients.unreachable_error(Connection("127.0.0.1:1"), "Local: Timed out")
-    assert error.message == "no answer from Kafka at 127.0.0.1:1 (Local: Timed out)"
+    assert error.message == "no answer from Kafka at 127.0.0.1:1 (connection refused)"
+
+
+@pytest.mark.parametrize("response", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"", bytes(1000)])
+def test_foreign_server_gets_no_password(response: bytes) -> None:
+    """Another program may take the port of a stopped broker."""
+    requests: list[bytes] = []
+
+    def serve() -> None:
+        with listener.accept()[0] as client:
+            requests.append(client.recv(1 << 16))
+            client.sendall(response)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, daemon=True).start()
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        answer = metadata_or_failure(Cluster(address, login.client_properties("secret")), timeout=0.5)
+    assert isinstance(answer, ConnectionFailure)
+    assert b"secret" not in b"".join(requests)

@@ -54,6 +54,7 @@ def _topic_operations(client: Any, names: list[str]) -> dict[str, set[str] | Non
 
 
 def _may_create(client: Any, name: str) -> bool:
+    """Return True if the user may create this topic, by a request that only validates the creation."""
     from kafka import errors
 
     try:
