@@ -1,1 +1,1 @@
-"""The encoding of records: large payloads are in a store, and personal fields are encrypted."""
+"""The encoding of records: large data are moved to the payload store, and personal fields are encrypted."""

@@ -1,4 +1,4 @@
-"""Key ids and unencrypted personal values in stored data, for verification. Nothing is decrypted."""
+"""Finds key ids and unencrypted personal values in stored records, for verification. Nothing is decrypted."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from cqrs_cli.core.personal.encryption import (
     is_encrypted,
     kid_of,
 )
-from cqrs_cli.core.personal.redaction import personal_texts_in
+from cqrs_cli.core.personal.text_redaction import personal_texts_in
 from cqrs_cli.keys.topic import read_key
 
 
@@ -89,7 +89,7 @@ def kid_of_key_record(record: Record) -> str | None:
 
 
 class PersonalValue(NamedTuple):
-    """A personal member of a message. `kid`: the id of its key; None if it is not encrypted, see `problem`."""
+    """A personal member of a message. `kid`: the id of its key; None if it is not encrypted, and `problem` is set."""
 
     name: str
     kid: str | None
@@ -119,7 +119,9 @@ class PlainFields(NamedTuple):
 
 
 def plain_fields(cls: type[Struct] | None, data: bytes) -> PlainFields:
-    """Return the plain-text personal fields in a message's JSON; none if its class is gone or does not match."""
+    """Return the plain-text personal fields in a message's JSON. The result is empty if the code has no class for the
+    message, or if the JSON does not match the class.
+    """
     if cls is None:
         return PlainFields([], set())
     try:

@@ -24,9 +24,8 @@ class PersonalMembers(NamedTuple):
     """
 
     aggregate: str
-    redacted_values: Mapping[
-        str, Mapping[str, bytes]
-    ]  # type on the wire → member → its redacted value as JSON
+    #: Type on the wire → member → its redacted value as JSON.
+    redacted_values: Mapping[str, Mapping[str, bytes]]
 
 
 def personal_members(aggregate: Aggregate) -> PersonalMembers | None:
@@ -46,7 +45,7 @@ def _members_of(aggregate: Aggregate, classes: Mapping[str, type[Struct]]) -> Pe
     return PersonalMembers(
         aggregate.name,
         {
-            wire_type: {field.wire: field.redacted_json for field in fields_of_type}
+            wire_type: {field.wire_name: field.redacted_json for field in fields_of_type}
             for wire_type, fields_of_type in fields.items()
             if fields_of_type
         },
@@ -80,9 +79,9 @@ def may_be_encrypted(value: bytes | None) -> bool:
 
 
 def read_encrypted_event(value: bytes | None) -> EncryptedEvent | None:
-    """Return the event of a record if it may have encrypted members or is an `Erased`, else None.
+    """Return the event in the value of a record if it may have encrypted members or is an `Erased`, else None.
 
-    None also for a malformed event: the reader of the record reports it.
+    Return None also for a malformed event, which the reader of the record reports.
     """
     if value is None or not may_be_encrypted(value):
         return None
@@ -117,7 +116,7 @@ def redact_event(personal: PersonalMembers, value: bytes) -> bytes:
 def decrypt_event(personal: PersonalMembers, value: bytes, event: EncryptedEvent, find_key: FindKey) -> bytes:
     """Return the document `value` of an event with decrypted members; raises `DecryptionError`.
 
-    Members whose key is erased become redacted values; without the event's class they become null.
+    Members whose key is erased become redacted values, or null if the code no longer has the event's class.
     """
     location = ValueLocation(personal.aggregate, event.subject, event.id, "")
     data, redacted_values = bytes(event.data), personal.redacted_values.get(event.type, {})

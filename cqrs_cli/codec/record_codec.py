@@ -24,12 +24,11 @@ _WITH_PAYLOADS = (_EVENTS, ".commands", ".dead-letters")
 class RecordCodec:
     """Encodes and decodes the records of an aggregate's topics. Thread-safe.
 
-    Events must have their data: a reader that skipped them would compute a wrong state. The payload of a command may be
-    lost, as the command's outcome then reports; such a command keeps its reference. The records of other topics are
-    unchanged.
+    Every event needs its data: a reader that skipped an event would compute a wrong state. A command whose payload is
+    lost keeps its reference, because its outcome reports the loss. The records of other topics are unchanged.
 
-    `payloads`: the payload store; without it, events keep their references. `view`: decrypts or redacts the personal
-    fields of events; without it, events keep their encrypted values.
+    `payloads`: the payload store; if None, events keep their references. `view`: decrypts or redacts the personal
+    fields of events; if None, events keep their encrypted values.
     """
 
     def __init__(self, payloads: PayloadStoreAddress | None, view: EventView | None = None) -> None:
@@ -47,22 +46,23 @@ class RecordCodec:
         return self._view is not None and topic.endswith(_EVENTS) and self._view.may_change(value)
 
     def decode(self, topic: str, partition: int, records: list[Record]) -> tuple[list[Record], list[Record]]:
-        """Return the first records decoded, as many as fit into memory, and the remaining records unchanged.
+        """Return two lists: the first records, decoded, as many as fit into memory, and the remaining records,
+        unchanged.
 
-        An event without its payload ends the first list. If it is the first record, this method raises
+        The first list ends before an event whose payload is unavailable; if this event is the first record, raise
         `PayloadUnavailableError`. Raises `ContradictionError` for an event that cannot be decrypted with its own key,
         and the errors of reading the keys.
         """
-        rest: list[Record] = []
+        remaining_records: list[Record] = []
         if self._payloads is not None and topic.endswith(_WITH_PAYLOADS):
-            records, rest = (
+            records, remaining_records = (
                 download_events(self._payloads, topic, partition, records)
                 if topic.endswith(_EVENTS)
                 else download_available(self._payloads, topic, records)
             )
         if self._view is not None and topic.endswith(_EVENTS):
             records = self._view.view_events(partition, records)
-        return records, rest
+        return records, remaining_records
 
     def decode_batches(
         self, topic: str, partition: int, batches: Iterable[list[Record]]
@@ -72,9 +72,9 @@ class RecordCodec:
             yield from batches
             return
         for records in batches:
-            rest = records
-            while rest:
-                decoded, rest = self.decode(topic, partition, rest)
+            remaining_records = records
+            while remaining_records:
+                decoded, remaining_records = self.decode(topic, partition, remaining_records)
                 yield decoded
 
     def decode_if_available(self, topic: str, partition: int, record: Record) -> Record:
@@ -90,7 +90,7 @@ class RecordCodec:
         return inf if self._payloads is None else self._payloads.threshold
 
     def fetch_payloads(self, topic: str, commands: list[Record]) -> FetchedBatch:
-        """Return the first commands that may be decided together, with their payloads, for an owner."""
+        """For an owner, return the first commands whose payloads fit into memory together, and these payloads."""
         return fetch_payloads(self._payloads, topic, commands)
 
     def replace_large_data(

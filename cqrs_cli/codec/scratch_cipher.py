@@ -1,4 +1,4 @@
-"""The encryption of temporary files with personal data: others could read the files, but not the key."""
+"""The encryption of temporary files with personal data: other programs may read the files, but not the key."""
 
 import os
 
@@ -6,7 +6,7 @@ from cqrs_cli.core.personal.encryption import SECRET_BYTES, aes_siv
 
 
 class ScratchCipher:
-    """Encrypts with a random key that only this object holds, in memory."""
+    """Encrypts and decrypts with a random key, which exists only in the memory of this object."""
 
     def __init__(self) -> None:
         self._cipher = aes_siv(os.urandom(SECRET_BYTES))

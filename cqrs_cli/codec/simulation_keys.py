@@ -1,4 +1,4 @@
-"""The data keys of a simulation, which decides commands without writing: for `cqrs send --dry-run`."""
+"""The data keys of a simulation (`cqrs send --dry-run`), which decides commands without writing to Kafka."""
 
 from collections.abc import Mapping
 
@@ -9,23 +9,20 @@ from cqrs_cli.core.personal.encryption import DataKey
 
 
 class SimulationKeys:
-    """The keys in the log, and the keys that simulated commands create, which no topic contains.
-
-    `codec`: reads the keys in the log.
-    """
+    """The keys in the keys topic, read by `codec`, and the new keys of simulated commands, which no topic contains."""
 
     def __init__(self, codec: RecordCodec, aggregate: Aggregate) -> None:
         self._codec, self._members = codec, personal_members(aggregate)
         self._keys: dict[str, DataKey] = {}  # by id
 
     def key_of(self, partition: int, subject: str) -> DataKey | None:
-        """Return the data key of an aggregate in the log; None if it has no key."""
+        """Return the data key of an aggregate in the keys topic; None if it has no key."""
         key = self._codec.current_key(partition, subject)
         if key is not None:
             self._keys[key.kid] = key
         return key
 
-    def add_decided(self, changed_keys: Mapping[str, DataKey | None]) -> None:
+    def add_new_keys(self, changed_keys: Mapping[str, DataKey | None]) -> None:
         """Add the keys that a simulated command has created."""
         self._keys |= {key.kid: key for key in changed_keys.values() if key is not None}
 

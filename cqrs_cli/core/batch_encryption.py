@@ -11,18 +11,18 @@ from cqrs_cli.core.erasure import Erase, decide_erase
 from cqrs_cli.core.messages.command import CommandEnvelope
 from cqrs_cli.core.messages.payload_reference import payload_folder, reference_to, with_data, with_reference
 from cqrs_cli.core.messages.reasons import CheckFailed, Reason
-from cqrs_cli.core.personal.data_keys import DataKeys, ErasedKeyError
+from cqrs_cli.core.personal.data_keys import BatchDataKeys, ErasedKeyError
 from cqrs_cli.core.personal.encrypted_data import has_encrypted_shape
 
 
 class BatchEncryption:
-    """The encryption of one batch of an aggregate with personal fields."""
+    """Encrypts and decrypts for one batch of an aggregate with personal fields; `BatchState` creates it."""
 
     def __init__(self, aggregate: Aggregate, context: BatchContext, decisions: Decisions) -> None:
         self._commands, self._context, self._decisions = aggregate.commands, context, decisions
-        self._keys = DataKeys(aggregate.name, context.data_key_of, context.new_data_key)
+        self._keys = BatchDataKeys(aggregate.name, context.data_key_of, context.new_data_key)
         decisions.data_keys = self._keys.changed_keys
-        self._partition, self._may_look_encrypted = context.partition, aggregate.may_look_encrypted
+        self._partition, self._classes_to_search = context.partition, aggregate.classes_to_search
 
     def encrypt_event(self, event: Event, data: bytes, subject: str, offset: int, index: int) -> bytes:
         """Return the encrypted data of event number `index` of the command at `offset`. The event is already folded, so
@@ -31,7 +31,7 @@ class BatchEncryption:
         Raises `ValueError` if a plain member has the shape of an encrypted value.
         """
         cls, location = type(event), f"{self._partition}/{offset}/{index}"
-        return self._keys.encrypt(cls, data, subject, location, cls in self._may_look_encrypted)
+        return self._keys.encrypt(cls, data, subject, location, cls in self._classes_to_search)
 
     def decryptor_for(
         self, decision: DecisionInProgress, envelope: CommandEnvelope
@@ -89,7 +89,7 @@ class BatchEncryption:
         return decide_erase(command, None if key is None else key.kid)
 
     def drop_key(self, subject: str) -> None:
-        """Drop the key of an aggregate. Call it when an `Erased` is written for the aggregate."""
+        """Remove the data key of an aggregate whose `Erased` event is written."""
         self._keys.drop_key(subject)
 
 

@@ -1,29 +1,42 @@
 """The state of a batch while it is decided: its changes on top of the context, and its output records."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 from msgspec.structs import asdict
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.aggregate.erased import ERASED, Erased
-from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS, is_interrupt
 from cqrs_cli.core.batch_encryption import BatchEncryption
-from cqrs_cli.core.context import BatchContext, Decisions, Forward, OutputRecord
-from cqrs_cli.core.decision_in_progress import DecisionInProgress
+from cqrs_cli.core.context import MAX_EVENTS, BatchContext, Decisions, Forward
+from cqrs_cli.core.decision_in_progress import CheckedCommand, DecisionInProgress
 from cqrs_cli.core.deferral.document import forwarded_document
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.deferral.later import Later
 from cqrs_cli.core.erasure import ERASE
 from cqrs_cli.core.failed_check import record_failed_check
 from cqrs_cli.core.fold import VersionedState
-from cqrs_cli.core.handle import DecideResult, apply_size_limits, invalid_result, unchecked_size
+from cqrs_cli.core.handle import (
+    apply_size_limits,
+    context_of,
+    invalid_result,
+    result_of_error,
+    too_many_events,
+    unchecked_size,
+)
 from cqrs_cli.core.messages.command import CommandEnvelope, shared_members_of_unreadable
 from cqrs_cli.core.messages.event import event_writer
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.messages.outcome import Original, Verdict, WrittenVerdict, outcome_writer
+from cqrs_cli.core.messages.outcome import (
+    Original,
+    Verdict,
+    VerdictWithoutDeferral,
+    accepted_writer,
+    outcome_writer,
+)
 from cqrs_cli.core.messages.reasons import STATUSES, CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record, is_text
 from cqrs_cli.core.messages.timestamps import rfc3339
@@ -41,12 +54,9 @@ class BatchState:
         self.deferrals = context.deferrals
         self.decisions.deferral_changes = self.deferrals.changed_entries
         self.counts = self.decisions.counts = {**dict.fromkeys(STATUSES, 0), "events": 0}
-        self.slow_path_offsets = (
-            context.given_up_offsets | context.poison_reasons.keys()
-        )  # offsets of commands that take no fast path
         self.event_bytes = 0
         self.extra_outcome_fields: dict[str, Any] = {}  # extra fields of the next outcome, about its deferral
-        self.timestamp: int | None = None
+        self.timestamp: int | None = None  # of the current record, ms
         self.timestamp_text = ""  # `timestamp` as text
         self._partition = context.partition
         self._initial, self._unchecked_size = aggregate.decider.initial, unchecked_size(context)
@@ -54,9 +64,11 @@ class BatchState:
         self._writers = {
             cls: (wire_type, event_writer(source, partition, wire_type)) for cls, wire_type in types.items()
         }
-        self._accepted = {
-            wire_type: encode_json(f"{wire_type}.accepted") for wire_type in aggregate.commands
-        }  # types of outcomes
+        self._accepted_writers = {
+            wire_type: accepted_writer(source, partition, wire_type) for wire_type in aggregate.commands
+        }
+        self._decide: Callable[..., Iterable[Event]] = aggregate.decider.decide
+        self._needs_context = aggregate.decides_with_context
         self._encode, self._step = aggregate.quick_encode, aggregate.step_decided
         self._encode_outcome = outcome_writer(source, partition)
         self.encryption = (
@@ -64,32 +76,41 @@ class BatchState:
         )
         if self.encryption is not None:
             self.deferrals.encrypt_document = self.encryption.encrypt_document
-            self._accepted[ERASE] = encode_json(f"{ERASE}.accepted")
             self._erasure_writers: dict[type, Any] = {
                 Erased: (ERASED, event_writer(source, partition, ERASED))
             }
 
-    def write_result(self, decision: DecisionInProgress, result: DecideResult | Original) -> None:
-        """Write the events and the outcome of a command, from the result of `decide` or a duplicate's first decision.
+    def handle(self, checked: CheckedCommand, decision: DecisionInProgress | None = None) -> None:
+        """Check 11 (docs/messages.md): call `decide` once, and write the events and the outcome of the command. Each
+        event is folded in its written form, as readers of the log will fold it. No other function calls `decide`.
 
-        This is the second half of check 11 (docs/messages.md): each event is folded in its written form, as readers of
-        the log will fold it.
-        HANDLER_ERROR and TOO_LARGE discard all events. Process errors (`PROCESS_ERRORS`) are raised.
+        `decision` is None on the fast path. HANDLER_ERROR and TOO_LARGE discard all events. Process errors
+        (`PROCESS_ERRORS`) are raised. No variable holds an exception of `decide`: it would be a reference cycle.
         """
-        if not isinstance(result, tuple) or not result:
-            return self._write_result_without_events(decision, result)
-        record, envelope, state_before = decision.record, decision.envelope, decision.state_before
-        assert envelope is not None
-        offset, key, timestamp = record.offset, record.key, record.timestamp
+        record, envelope, shared, command, state_before, fingerprint, expected = checked
         version, state = (state_before.version, state_before.state) if state_before else (0, self._initial)
-        time, count, size = self.timestamp_text, len(result), 0
-        shared = envelope.shared_members(self.timestamp_text)
-        writers, encode, step, encryption = self._writers, self._encode, self._step, self.encryption
+        decide, step, encode, writers = self._decide, self._step, self._encode, self._writers
+        events = None if decision is None else decision.reserved_events
+        if events is None:
+            try:
+                # A generator may reject after its first event, and may never end. So collect all events before a fold.
+                if self._needs_context:
+                    result = decide(command, state, context_of(record, envelope, version))
+                else:
+                    result = decide(command, state)
+                events = tuple(islice(result, MAX_EVENTS + 1))
+            except BaseException as error:  # the aggregate's code may raise any exception
+                return self._write_no_events(
+                    checked, decision, result_of_error(self.aggregate, command, state, error)
+                )
+        if not 0 < len(events) <= MAX_EVENTS:
+            return self._write_no_events(checked, decision, too_many_events() if events else ())
+        offset, key, timestamp, count, size = record.offset, record.key, record.timestamp, len(events), 0
+        written, start, encryption = self.decisions.events, len(self.decisions.events), self.encryption
         if encryption is not None and envelope.type == ERASE:
             writers, step = self._erasure_writers, self.aggregate.step
-        events: list[OutputRecord] = []
         try:
-            for index, event in enumerate(result):
+            for index, event in enumerate(events):
                 wire_type, write = writers[type(event)]
                 data = encode(event)
                 state = step(state, wire_type, data)
@@ -98,56 +119,73 @@ class BatchState:
                     data = encryption.encrypt_event(event, data, envelope.subject, offset, index)
                 value = write((offset, index, shared, version, index, count, data))
                 size += len(value)
-                events.append((value, key, timestamp))
+                written.append((value, key, timestamp))
             if size > self._unchecked_size:
-                data_of = _data_of(result, encode, encryption, envelope.subject, offset)
-                events, payloads, size = apply_size_limits(self.context, data_of, events)
-                self.decisions.payloads |= payloads
-        except CheckFailed as failure:
-            return self.write_failed_check(decision, failure)
-        except PROCESS_ERRORS:
-            raise
+                size = self._apply_size_limits(events, start, envelope.subject, offset)
         except BaseException as error:  # also `Rejected`: `evolve` may not reject
-            if is_interrupt(error):
-                raise
-            return self.write_failed_check(decision, invalid_result(self.aggregate, result, error))
-        self.decisions.events += events
+            del written[start:]
+            return self._write_no_events(checked, decision, invalid_result(self.aggregate, events, error))
         self.event_bytes += size
-        if encryption is not None and envelope.type == ERASE:
-            encryption.drop_key(envelope.subject)
-        self.states[envelope.subject] = VersionedState(version, state, offset, count - 1, time)
-        verdict = WrittenVerdict(
-            status="accepted",
-            expected=decision.expected_version,
-            version=version,
-            events=count,
-            partition=self._partition,
-            offset=offset,
-            fingerprint=decision.fingerprint,
-        )
-        return self._write_outcome(decision, verdict, self._accepted[envelope.type], shared, True)
+        self.states[envelope.subject] = VersionedState(version, state, offset, count - 1, self.timestamp_text)
+        if decision is not None or expected is not UNSET:
+            return self._write_accepted(checked, decision, version, count)
+        entry = DedupEntry(timestamp, offset, "accepted", version, count, fingerprint)
+        self.dedup_entries[envelope.subject, envelope.id] = entry
+        self.counts["accepted"] += 1
+        value = self._accepted_writers[envelope.type]((offset, shared, version, count, offset, fingerprint))
+        self.decisions.outcomes.append((value, key, timestamp))
+        return None
 
-    def _write_result_without_events(
-        self, decision: DecisionInProgress, result: DecideResult | Original
+    def _write_accepted(
+        self, checked: CheckedCommand, decision: DecisionInProgress | None, version: int, count: int
     ) -> None:
-        match result:
-            case tuple():
-                self._write_outcome_without_events(decision, self._verdict(decision, "unchanged"), True)
-            case Original():
-                self._write_outcome_without_events(
-                    decision, self._verdict(decision, "duplicate", original=result), False
-                )
-            case Later():
-                record, envelope, fingerprint = decision.record, decision.envelope, decision.fingerprint
-                assert envelope is not None and isinstance(fingerprint, int)
-                self.write_failed_check(
-                    decision,
-                    self.deferrals.defer_for_later(
-                        record, envelope, decision.deferral, fingerprint, decision.version, result
-                    ),
-                )
-            case CheckFailed():
-                self.write_failed_check(decision, result)
+        """Write the outcome of a command with events."""
+        decision, envelope = decision or DecisionInProgress(*checked), checked[1]
+        if self.encryption is not None and envelope.type == ERASE:
+            self.encryption.drop_key(envelope.subject)
+        verdict = self._verdict(decision, "accepted")
+        verdict.version, verdict.events = version, count
+        wire_type = encode_json(f"{envelope.type}.accepted")
+        self._write_outcome(decision, verdict, wire_type, decision.shared, True)
+
+    def _apply_size_limits(self, events: tuple[Event, ...], start: int, subject: str, offset: int) -> int:
+        """Apply the size limits to the events of a command, which are written from `start` on; return their bytes."""
+        written, encode, encryption = self.decisions.events, self._encode, self.encryption
+
+        def data_of(index: int) -> bytes:  # encryption is deterministic, so repeating it gives the same bytes
+            event = events[index]
+            data = encode(event)
+            return (
+                data if encryption is None else encryption.encrypt_event(event, data, subject, offset, index)
+            )
+
+        written[start:], payloads, size = apply_size_limits(self.context, data_of, written[start:])
+        self.decisions.payloads |= payloads
+        return size
+
+    def _write_no_events(
+        self,
+        checked: CheckedCommand,
+        decision: DecisionInProgress | None,
+        result: CheckFailed | Later | tuple[()],
+    ) -> None:
+        """Write the outcome of a command without events. `result`: why it failed or is deferred; () if `unchanged`."""
+        decision = decision or DecisionInProgress(*checked)
+        if isinstance(result, Later):
+            record, envelope, fingerprint = checked[0], checked[1], checked[5]
+            result = self.deferrals.defer_for_later(
+                record, envelope, decision.deferral, fingerprint, decision.version, result
+            )
+        if isinstance(result, CheckFailed):
+            self.write_failed_check(decision, result)
+        else:
+            self._write_outcome_without_events(decision, self._verdict(decision, "unchanged"), True)
+
+    def write_duplicate(self, decision: DecisionInProgress, original: Original) -> None:
+        """Write the outcome of a duplicate."""
+        verdict = self._verdict(decision, "duplicate")
+        verdict.original = original
+        self._write_outcome_without_events(decision, verdict, False)
 
     def advance_clock(self, record: Record) -> int:
         """Set the time of the record that is decided next, and return the greatest timestamp so far, in ms.
@@ -164,14 +202,14 @@ class BatchState:
         """Write the outcome of a failed check."""
         record, verdict = decision.record, self._verdict(decision, failure.reason.status)
         if failure.reason.status == "deferred":
-            self.event_bytes += len(record.value or b"")
+            self.event_bytes += len(record.value or b"")  # the deferral entry contains the command
         self.extra_outcome_fields |= record_failed_check(
             self.decisions, self.context, record, verdict, failure
         )
         self._write_outcome_without_events(decision, verdict, failure.reason.remembered)
 
     def forward_command(self, decision: DecisionInProgress, envelope: CommandEnvelope, target: int) -> None:
-        """Forward a command to the child `target` that owns its key now. This partition does not remember the command.
+        """Forward a command to the child `target`, to which its key has moved. Its id is remembered only there.
 
         Raises `CheckFailed` if the record with `forwardedfrom` would be too large, or unreadable.
         """
@@ -187,22 +225,19 @@ class BatchState:
             decision, CheckFailed(Reason.MOVED, "", due=self.timestamp_text, movedto=target)
         )
 
-    def _verdict(
-        self, decision: DecisionInProgress, status: str, original: Original | UnsetType = UNSET
-    ) -> WrittenVerdict:
-        """Return the verdict of a command without events."""
-        return WrittenVerdict(
+    def _verdict(self, decision: DecisionInProgress, status: str) -> VerdictWithoutDeferral:
+        """Return a verdict with this status, and without events."""
+        return VerdictWithoutDeferral(
             status=status,
             expected=decision.expected_version,
             version=decision.version,
             partition=self._partition,
             offset=decision.record.offset,
             fingerprint=decision.fingerprint,
-            original=original,
         )
 
     def _write_outcome_without_events(
-        self, decision: DecisionInProgress, verdict: WrittenVerdict, remembered: bool
+        self, decision: DecisionInProgress, verdict: VerdictWithoutDeferral, is_remembered: bool
     ) -> None:
         """Write the outcome of a command without events; without a subject if the envelope or the key is unreadable."""
         envelope, wire_type, shared = decision.envelope, "cqrs.failed", None
@@ -210,31 +245,33 @@ class BatchState:
             if verdict.status != "failed" or envelope.type in self.aggregate.commands:
                 wire_type = f"{envelope.type}.{verdict.status}"
             if verdict.reason != "KEY_MISMATCH" or is_text(decision.record.key):
-                shared = envelope.shared_members(self.timestamp_text)
+                shared = decision.shared
         self._write_outcome(
             decision,
             verdict,
             encode_json(wire_type),
             shared or shared_members_of_unreadable(self.timestamp_text),
-            remembered,
+            is_remembered,
         )
 
     def _write_outcome(
         self,
         decision: DecisionInProgress,
-        verdict: WrittenVerdict,
+        verdict: VerdictWithoutDeferral,
         wire_type: bytes,
         shared: bytes,
-        remembered: bool,
+        is_remembered: bool,
     ) -> None:
         """Write the outcome. `wire_type`: its type as JSON; `shared`: the members that it shares with the events."""
         record, envelope, status = decision.record, decision.envelope, verdict.status
         offset, timestamp, fingerprint = record.offset, record.timestamp, verdict.fingerprint
         if decision.deferral is not None:
             self._finish_resubmission(decision.deferral, status)
-        if remembered and envelope is not None and fingerprint is not UNSET:
+        if is_remembered and envelope is not None and fingerprint is not UNSET:
             dedup_entry = DedupEntry(timestamp, offset, status, verdict.version, verdict.events, fingerprint)
             self.dedup_entries[envelope.subject, envelope.id] = dedup_entry
+            if envelope.id > self.decisions.greatest_id:
+                self.decisions.greatest_id = envelope.id
         self.counts[status] += 1
         if self.extra_outcome_fields:
             verdict, self.extra_outcome_fields = Verdict(**asdict(verdict), **self.extra_outcome_fields), {}
@@ -246,22 +283,3 @@ class BatchState:
         self.extra_outcome_fields["deferredfrom"] = self.deferrals.deferredfrom_of(entry)
         if status != "deferred":
             self.deferrals.remove_entry(entry)
-
-
-def _data_of(
-    events: tuple[Event, ...],
-    encode: Callable[[Event], bytes],
-    encryption: BatchEncryption | None,
-    subject: str,
-    offset: int,
-) -> Callable[[int], bytes]:
-    """Return a function from an event's index to its data as written. Encryption is deterministic, so repeating it
-    gives the same bytes.
-    """
-
-    def data_of(index: int) -> bytes:
-        event = events[index]
-        data = encode(event)
-        return data if encryption is None else encryption.encrypt_event(event, data, subject, offset, index)
-
-    return data_of

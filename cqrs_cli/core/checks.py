@@ -1,6 +1,6 @@
 """The checks of a command before `decide` is called. A check raises `CheckFailed` if the command fails it.
 
-The numbers are the numbers in docs/messages.md; core/decide.py calls the checks in this order.
+Each check has its number in docs/messages.md; core/decide.py calls the checks in the order of their numbers.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,10 +26,11 @@ from cqrs_cli.core.stored import DedupEntry
 _NOT_FETCHED = "it was not downloaded: datasha256 is written with escapes, or no payload_store is set"
 
 
-def without_bytes(record: Record) -> Record:
-    """Return the record of a command that is given up, without value and headers: the broker may not accept them.
+def without_unsafe_parts(record: Record) -> Record:
+    """Return a record, for the dead letter of a command that an operator gave up (`run --fail`), without value and
+    headers, and without a key that is longer than a valid subject.
 
-    A key that is longer than a valid subject is dropped, too.
+    The broker might refuse a dead letter with them.
     """
     keeps_key = record.key is not None and len(record.key) <= MAX_ATTRIBUTE
     return Record(record.offset, record.timestamp, record.key if keeps_key else None)
@@ -49,7 +50,7 @@ def check_key(key: bytes, subject: str) -> None:
 
 
 def check_partition(key: bytes, context: BatchContext) -> int | None:
-    """Check 4: return the target partition to forward to if the key has moved away, None if the key belongs here."""
+    """Check 4: return the child partition to forward to if the key has moved away, None if the key belongs here."""
     partition_of, forward_target_of = context.partition_of, context.forward_target_of
     if partition_of is None or (key_partition := partition_of(key)) == context.partition:
         return None
@@ -70,7 +71,7 @@ def personal_members(aggregate: Aggregate) -> Mapping[str, frozenset[str]]:
     """Return the names of the personal members in the data of commands, by command type."""
     members = {wire_type: frozenset[str]() for wire_type in RESERVED_COMMANDS}
     for wire_type, cls in aggregate.commands.items():
-        members[wire_type] = frozenset(field.wire for field in aggregate.personal.fields_of(cls))
+        members[wire_type] = frozenset(field.wire_name for field in aggregate.personal.fields_of(cls))
     return members
 
 
@@ -125,10 +126,10 @@ def read_data(
         raise CheckFailed(Reason.HANDLER_ERROR, poison_reason)
     data = bytes(envelope.data)
     if (reference := envelope.reference()) is not None:
-        payload = payloads.get(reference, _NOT_FETCHED)
-        if isinstance(payload, str):
-            raise CheckFailed(Reason.PAYLOAD_UNAVAILABLE, f"payload {reference.sha256}: {payload}")
-        data = payload
+        payload_or_problem = payloads.get(reference, _NOT_FETCHED)
+        if isinstance(payload_or_problem, str):
+            raise CheckFailed(Reason.PAYLOAD_UNAVAILABLE, f"payload {reference.sha256}: {payload_or_problem}")
+        data = payload_or_problem
     try:
         if not data.isascii():
             data.decode()

@@ -12,7 +12,7 @@ from cqrs_cli.core.messages.outcome import DeadLetter
 from cqrs_cli.core.messages.payload_reference import MAX_PAYLOAD, PayloadReference
 from cqrs_cli.core.personal.data_keys import random_key
 from cqrs_cli.core.personal.encryption import DataKey
-from cqrs_cli.core.stored import DedupEntry
+from cqrs_cli.core.stored import NO_BOUND, DedupEntry
 
 #: The limits of one command: the number of its events, and the sum of their bytes.
 MAX_EVENTS = 10_000
@@ -33,34 +33,33 @@ OutputRecord = tuple[bytes, bytes | None, int]
 
 @dataclass(frozen=True, slots=True)
 class BatchContext:
-    """The state of a partition before a batch, and the limits. All functions answer for this partition."""
+    """The input of deciding a batch: the state of the partition before the batch, and the limits."""
 
     partition: int
     state_of: Callable[[str], VersionedState | None]  # aggregate id → its state, None if it does not exist
-    dedup_entry_of: Callable[
-        [str, str], DedupEntry | None
-    ]  # (subject, command id) → the first decision on it
+    #: (subject, command id) → the first decision about this id.
+    dedup_entry_of: Callable[[str, str], DedupEntry | None]
     now: Callable[[], int]  # the owner's clock, ms; only used for `expirytime`
-    partition_of: Callable[[bytes], int] | None = None  # key → its partition; None: not checked
+    #: Key → its partition. None in place of the function: partitions are not checked.
+    partition_of: Callable[[bytes], int] | None = None
     topic: str = ""  # the commands topic, for dead letters
     dedup_window: int = 24 * 3600 * 1000  # the dedup window, ms
     clock: int = 0  # the greatest timestamp of the records before the batch, ms
     max_event_bytes: int = MAX_BYTES  # limit of one event record: value, key and headers
-    given_up_offsets: frozenset[int] = (
-        frozenset()
-    )  # offsets of commands that an operator gave up (`run --fail`): their bytes are not read
-    poison_reasons: Mapping[int, str] = field(
-        default_factory=dict
-    )  # offset → the reason why the aggregate's code is not called again
+    #: Offsets of commands that fail without being read: an operator gave them up (`run --fail`).
+    force_failed: frozenset[int] = frozenset()
+    #: Offset → the reason why the aggregate's code is not called again for this command.
+    poison_reasons: Mapping[int, str] = field(default_factory=dict)
     deferrals: Deferrals = field(default_factory=Deferrals)
     payloads: Payloads = field(default_factory=dict)  # the payloads of the batch's commands
     payload_threshold: float = inf  # event data with more bytes become a payload
     max_bytes: int = MAX_BYTES  # limit of all events of one command together
     max_payload: int = MAX_PAYLOAD  # limit of the payloads of all events of one command together
-    forward_target_of: Callable[[bytes], int | None] | None = (
-        None  # key → the partition to which it has moved, or None
-    )
+    #: Key → the child partition to which the key has moved, or None. None in place of the function: no key has moved.
+    forward_target_of: Callable[[bytes], int | None] | None = None
     data_key_of: DataKeyOf | None = None  # None: no aggregate has a key yet
+    #: Returns an upper bound of the ids in the dedup entries: a greater id needs no lookup. Called once per piece.
+    greatest_id: Callable[[], str] = lambda: NO_BOUND
     new_data_key: Callable[[], DataKey] = random_key
 
 
@@ -77,7 +76,7 @@ class DecisionInterrupted(Exception):
 
 
 class Forward(NamedTuple):
-    """A forwarded command whose key has moved: the record for the target partition."""
+    """A forwarded command whose key has moved: the record for the child partition."""
 
     partition: int
     key: bytes
@@ -96,13 +95,12 @@ class Decisions:
     forwards: list[Forward] = field(default_factory=list)
     states: dict[str, VersionedState] = field(default_factory=dict)
     dedup_entries: dict[tuple[str, str], DedupEntry] = field(default_factory=dict)
-    #: The number of commands by status, and of `events`.
+    #: Status → number of commands; `events` → number of events.
     counts: dict[str, int] = field(default_factory=dict)
     data_keys: ChangedKeys = field(default_factory=dict)
-    reason_counts: dict[str, int] = field(
-        default_factory=dict
-    )  # reason → the number of commands that were deferred, rejected or failed for it
+    #: Reason → the number of commands that were deferred, rejected or failed for it.
+    reason_counts: dict[str, int] = field(default_factory=dict)
     tracebacks: dict[str, str] = field(default_factory=dict)  # `wallet.py:12: KeyError` → a sample traceback
-    deferral_changes: dict[str, Deferral | None] = field(
-        default_factory=dict
-    )  # changed deferral entries by key; None: removed
+    #: Changed deferral entries by key; None: removed.
+    deferral_changes: dict[str, Deferral | None] = field(default_factory=dict)
+    greatest_id: str = ""  # an upper bound of all remembered command ids, also from before the batch

@@ -11,7 +11,7 @@ from math import inf
 from msgspec import UNSET
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.decider import Command
+from cqrs_cli.core.aggregate.decider import Command, Event
 from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS, is_interrupt, raised_by_cqrs
 from cqrs_cli.core.batch_state import BatchState
 from cqrs_cli.core.checks import (
@@ -23,19 +23,18 @@ from cqrs_cli.core.checks import (
     read_data,
     read_expected,
     require_key,
-    without_bytes,
+    without_unsafe_parts,
 )
 from cqrs_cli.core.context import BatchContext, DecisionInterrupted, Decisions
 from cqrs_cli.core.decision_in_progress import DecisionInProgress
-from cqrs_cli.core.deferral.requests import REQUESTS
-from cqrs_cli.core.deferral_checks import check_due_and_expiry, check_original
+from cqrs_cli.core.deferral_checks import check_due_and_expiry, check_duplicate
 from cqrs_cli.core.erasure import Erase
-from cqrs_cli.core.fast_path import fast_path_checks
-from cqrs_cli.core.handle import DecideResult, call_decide
-from cqrs_cli.core.messages.command import CommandEnvelope, OrdinaryCommand, read_command
+from cqrs_cli.core.fast_path import fast_path
+from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.outcome import Original
 from cqrs_cli.core.messages.reasons import STATUSES, CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.reserved import RESERVED_COMMANDS
 
 _GIVEN_UP = (
     "its dead letter would be too large, the worker died while it read the bytes, or an operator used run "
@@ -59,7 +58,7 @@ class Batch(BatchState):
         super().__init__(aggregate, context)
         self.current_record: Record | None = None  # read by the watchdog's thread
         self._fingerprint = fingerprint_function(aggregate)
-        self._fast_path = fast_path_checks(aggregate, context, self.decisions)
+        self._fast_path = fast_path(aggregate, context, self.decisions)
 
     def decide_piece(self, records: Iterable[Record], max_bytes: float = inf) -> Decisions:
         """Decide a piece. Return the batch's decisions so far, but only this piece's events, outcomes, dead letters,
@@ -79,19 +78,25 @@ class Batch(BatchState):
             decisions.payloads,
             decisions.forwards,
         ) = [], [], [], {}, []
-        decide, trace_functions = self._decide, (sys.gettrace(), sys.getprofile())
+        decisions.greatest_id = max(decisions.greatest_id, self.context.greatest_id())
+        check, handle, trace_functions = self._fast_path, self.handle, (sys.gettrace(), sys.getprofile())
         try:
             for record in records:
                 self.current_record = record
-                decide(record)
+                if record.timestamp != self.timestamp:
+                    self.advance_clock(record)
+                if (checked := check(record, self.timestamp_text)) is not None:
+                    handle(checked)
+                else:
+                    self._decide_generally(record)
                 if self.event_bytes > max_bytes:
                     break
         except PROCESS_ERRORS as error:
-            interrupted = self._interrupted(record, error)
+            interruption = self._interruption(record, error)
         except BaseException as error:
             if is_interrupt(error) or raised_by_cqrs(error):
                 raise
-            interrupted = self._interrupted(record, error)
+            interruption = self._interruption(record, error)
         else:
             self.counts["events"] += len(decisions.events)
             return decisions
@@ -100,52 +105,54 @@ class Batch(BatchState):
             if (sys.gettrace(), sys.getprofile()) != trace_functions:
                 sys.settrace(trace_functions[0])
                 sys.setprofile(trace_functions[1])
-        raise interrupted  # not `from error`: the error would keep the memory of the aggregate's code alive
+        raise interruption  # not `from error`: the error would keep the memory of the aggregate's code alive
 
-    def _interrupted(self, record: Record, error: BaseException) -> DecisionInterrupted:
+    def _interruption(self, record: Record, error: BaseException) -> DecisionInterrupted:
         decided_count = sum(self.counts[status] for status in STATUSES)
         return DecisionInterrupted(record.offset, decided_count, self.aggregate.describe_error(error))
 
-    def _decide(self, record: Record) -> None:
+    def _passes_checks(self, decision: DecisionInProgress) -> bool:
         """Run the checks of docs/messages.md in order. The comments have the numbers of the checks.
 
-        The first failed check gives the outcome's reason.
+        Return True if the command passes all checks, False if its outcome is written. The first failed check raises
+        `CheckFailed`.
         """
-        aggregate, decision = self.aggregate, DecisionInProgress(record)
-        if record.timestamp != self.timestamp:
-            self.advance_clock(record)
-        takes_slow_path = self.deferrals.active or record.offset in self.slow_path_offsets
+        context, offset = self.context, decision.record.offset
+        if self.deferrals.active or offset in context.force_failed or offset in context.poison_reasons:
+            self._load_deferral_and_poison(decision)
+        key = require_key(decision.record.key)  # 1
+        envelope = decision.envelope = read_command(decision.record)  # 2
+        decision.shared = envelope.shared_members(self.timestamp_text)
+        expected = self._set_fingerprint(decision, envelope)
+        check_key(key, envelope.subject)  # 3
+        if (target := check_partition(key, context)) is not None:  # 4
+            self.forward_command(decision, envelope, target)
+            return False
+        self._load_state(decision, envelope.subject, expected)
+        if (original := self._find_first_decision(decision, envelope)) is not None:  # 5
+            self.write_duplicate(decision, original)
+            return False
+        decode = decoder_of(self.aggregate, envelope.type)  # 6
+        decrypt = None if self.encryption is None else self.encryption.decryptor_for(decision, envelope)
+        payloads, poison_reason = context.payloads, decision.poison_reason
+        decision.command = read_data(self.aggregate, decode, envelope, payloads, poison_reason, decrypt)  # 7
+        condition = read_expected(expected)  # 8
+        check_due_and_expiry(context, decision, envelope)  # 9
+        check_version(condition, decision.version)  # 10
+        if envelope.type in RESERVED_COMMANDS:
+            decision.reserved_events = self._decide_reserved(envelope, decision.command)
+        return True
+
+    def _decide_generally(self, record: Record) -> None:
+        """Decide a command that does not take the fast path."""
+        decision = DecisionInProgress(record)
         try:
-            if takes_slow_path:
-                self._load_deferral_and_poison(decision)
-            key = record.key or require_key(record.key)  # 1
-            envelope = decision.envelope = read_command(decision.record)  # 2
-            if type(envelope) is OrdinaryCommand and not takes_slow_path:
-                command = self._fast_path(decision, key, envelope)  # 3 to 10
-                if command is not None:
-                    # The result may be an exception that refers to this frame. A local variable for the result would
-                    # make this a reference cycle.
-                    return self.write_result(
-                        decision, call_decide(aggregate, record, envelope, command, decision.state_before)
-                    )
-            expected = self._set_fingerprint(decision, envelope)
-            check_key(key, envelope.subject)  # 3
-            if (target := check_partition(key, self.context)) is not None:  # 4
-                return self.forward_command(decision, envelope, target)
-            self._load_state(decision, envelope.subject, expected)
-            if (original := self._find_first_decision(decision, envelope)) is not None:  # 5
-                return self.write_result(decision, original)
-            decode = decoder_of(aggregate, envelope.type)  # 6
-            decrypt = None if self.encryption is None else self.encryption.decryptor_for(decision, envelope)
-            command = read_data(
-                aggregate, decode, envelope, self.context.payloads, decision.poison_reason, decrypt
-            )  # 7
-            condition = read_expected(expected)  # 8
-            check_due_and_expiry(self.context, decision, envelope)  # 9
-            check_version(condition, decision.version)  # 10
-            return self.write_result(decision, self._call_decide(decision, envelope, command))  # 11
+            passes_checks = self._passes_checks(decision)
         except CheckFailed as failure:
             return self.write_failed_check(decision, failure)
+        if passes_checks:
+            self.handle(decision.checked_command(), decision)  # 11
+        return None
 
     def _load_deferral_and_poison(self, decision: DecisionInProgress) -> None:
         """Look up whether an owner resubmitted the command, and whether it is poison; raise `CheckFailed` if it is
@@ -154,8 +161,8 @@ class Batch(BatchState):
         offset = decision.record.offset
         decision.deferral = self.deferrals.find_resubmitted_at(offset)
         decision.poison_reason = self.context.poison_reasons.get(offset)
-        if offset in self.context.given_up_offsets:
-            decision.record = without_bytes(decision.record)
+        if offset in self.context.force_failed:
+            decision.record = without_unsafe_parts(decision.record)
             raise CheckFailed(Reason.TOO_LARGE, _GIVEN_UP)
 
     def _set_fingerprint(self, decision: DecisionInProgress, envelope: CommandEnvelope) -> str | None:
@@ -178,7 +185,7 @@ class Batch(BatchState):
         """Check 5: return the first decision on the command's id, None for a new id."""
         dedup_key = (envelope.subject, envelope.id)
         dedup_entry = self.dedup_entries.get(dedup_key) or self.context.dedup_entry_of(*dedup_key)
-        return check_original(
+        return check_duplicate(
             self.deferrals,
             decision,
             envelope,
@@ -186,15 +193,11 @@ class Batch(BatchState):
             window_start=self.decisions.clock - self.context.dedup_window,
         )
 
-    def _call_decide(
-        self, decision: DecisionInProgress, envelope: CommandEnvelope, command: Command
-    ) -> DecideResult:
-        """Check 11, first half: call `decide`, or decide a reserved command (`Cancel`, `Release`, `Erase`)."""
-        if envelope.type in REQUESTS:
-            self.extra_outcome_fields["target"] = self.deferrals.cancel_or_release(
-                envelope.subject, envelope.id, command
-            )
-            return ()
-        if self.encryption is not None and isinstance(command, Erase):
+    def _decide_reserved(self, envelope: CommandEnvelope, command: Command) -> tuple[Event, ...]:
+        """Check 11, first half, of a reserved command (`Cancel`, `Release`, `Erase`): return its events."""
+        if isinstance(command, Erase):
+            assert self.encryption is not None
             return self.encryption.decide_erase(envelope.subject, command)
-        return call_decide(self.aggregate, decision.record, envelope, command, decision.state_before)
+        target = self.deferrals.cancel_or_release(envelope.subject, envelope.id, command)
+        self.extra_outcome_fields["target"] = target
+        return ()

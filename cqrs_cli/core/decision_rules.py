@@ -7,7 +7,7 @@ from cqrs_cli.core.context import BatchContext, DataKeyOf, Payloads
 from cqrs_cli.core.deferral.deferrals import DeferralLimits, Deferrals
 from cqrs_cli.core.deferral.entry import Deferral, DeferredView
 from cqrs_cli.core.fold import VersionedState
-from cqrs_cli.core.stored import DedupEntry
+from cqrs_cli.core.stored import NO_BOUND, DedupEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class DecisionRules:
     topic: str  # the commands topic
     topic_id: str  # of the commands topic
     partition_of: Callable[[bytes], int] | None  # key → its partition; None: not checked
-    #: Key → the target partition that the key has moved to, or None. None in place of the function: no key has moved.
+    #: Key → the child partition that the key has moved to, or None. None in place of the function: no key has moved.
     forward_target_of: Callable[[bytes], int | None] | None
     dedup_window: int  # the dedup window, ms
     max_event_bytes: int  # limit of one event record: value, key and headers
@@ -45,9 +45,10 @@ class DecisionRules:
         clock: int,
         deferrals: Deferrals,
         payloads: Payloads,
-        given_up_offsets: frozenset[int] = frozenset(),
+        force_failed: frozenset[int] = frozenset(),
         poison_reasons: Mapping[int, str] | None = None,
         data_key_of: DataKeyOf | None = None,
+        greatest_id: Callable[[], str] = lambda: NO_BOUND,
     ) -> BatchContext:
         """Return the context of one batch; `BatchContext` documents the parameters."""
         return BatchContext(
@@ -60,11 +61,12 @@ class DecisionRules:
             self.dedup_window,
             clock,
             self.max_event_bytes,
-            given_up_offsets,
+            force_failed,
             poison_reasons or {},
             deferrals,
             payloads,
             self.payload_threshold,
             forward_target_of=self.forward_target_of,
             data_key_of=data_key_of,
+            greatest_id=greatest_id,
         )

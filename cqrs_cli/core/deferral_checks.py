@@ -11,18 +11,19 @@ from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.stored import DedupEntry
 
 
-def check_original(
+def check_duplicate(
     deferrals: Deferrals,
     decision: DecisionInProgress,
     envelope: CommandEnvelope,
     first_decision: DedupEntry | None,
     window_start: int,
 ) -> Original | None:
-    """Check 5: return the first decision on the command's id, or None if the id is new.
+    """Check 5 (docs/messages.md): return the first decision on the command's id, or None if the id is new.
 
-    `first_decision` is the remembered decision on the id. The id of a command that is still deferred counts, too, even
-    if it was deferred before the dedup window. `decision.deferral` is set for a resubmitted command. If a command has a
-    `deferredfrom` but no `decision.deferral`, a client wrote the `deferredfrom`. Raises `CheckFailed`.
+    `first_decision` is the stored decision on the id. If a command with this id is still deferred, its deferral is the
+    first decision, even if it is older than the dedup window. `decision.deferral` is the entry of a resubmitted
+    command, else None. So a command with `deferredfrom`, but without `decision.deferral`, comes from a client: if its
+    id is new, it fails with NOT_RELEASED. Raises `CheckFailed`.
     """
     deferral, fingerprint = decision.deferral, decision.fingerprint
     assert isinstance(fingerprint, int)
@@ -44,7 +45,7 @@ def check_original(
 
 
 def _original_of_deferral(entry: Deferral, fingerprint: int) -> Original:
-    original = Original(entry.offset, "deferred", entry.version, 0, entry.inherited_from)
+    original = Original(entry.offset, "deferred", entry.version, 0, entry.inherited_from_partition)
     if fingerprint == entry.fingerprint:
         return original
     raise CheckFailed(
@@ -57,7 +58,10 @@ def _original_of_deferral(entry: Deferral, fingerprint: int) -> Original:
 def check_due_and_expiry(
     context: BatchContext, decision: DecisionInProgress, envelope: CommandEnvelope
 ) -> None:
-    """Check 9: defer a command whose `notbefore` is after the record's time; raises `CheckFailed` (NOT_YET, EXPIRED).
+    """Check 9 (docs/messages.md): raise `CheckFailed` for a command that is not due yet, or has expired.
+
+    A command whose `notbefore` is after the record's time is deferred (NOT_YET), unless it is too large for that
+    (TOO_LARGE). If `expirytime` has passed, the reason is EXPIRED.
 
     The `notbefore` of a resubmitted command (`decision.deferral` is set) is not checked again: the broker's clock may
     be a little behind the owner's clock. If it is too far behind, check 5 has already deferred the command again.

@@ -11,8 +11,8 @@ ERASE = "cqrs.Erase"
 class Erase(Command, omit_defaults=True):
     """Erase all personal fields of this aggregate, in its state, its events and its deferred commands.
 
-    The aggregate continues, and gets a new key for new personal data. `key`: the id of the data key to delete; if the
-    aggregate has another key, nothing is erased. Without `key`, the present key is deleted.
+    The aggregate continues, and gets a new data key for new personal data. `key` is the id of the data key to delete.
+    If the aggregate has another data key, nothing is erased. Without `key`, the present data key is deleted.
     """
 
     key: str | None = None
@@ -25,7 +25,7 @@ def decide_erase(command: Erase, key: str | None) -> tuple[Erased, ...]:
     """Return the events of an `Erase`; `key` is the id of the aggregate's present data key.
 
     The result is empty, and the outcome `unchanged`, if the aggregate has no key (then no value is encrypted), or if
-    the command names another key. Otherwise there is an event, even if the aggregate has no event yet: a deferred
-    command may be encrypted with the key.
+    the command names another key. An aggregate with a key gets an event even if it has no event yet, because a
+    deferred command may be encrypted with the key.
     """
     return () if key is None or command.key not in (None, key) else (Erased(key),)

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from cqrs_cli.core.context import BatchContext, Decisions
-from cqrs_cli.core.messages.outcome import WrittenVerdict, dead_letter, truncate
+from cqrs_cli.core.messages.outcome import VerdictWithoutDeferral, dead_letter, truncate
 from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record
 
@@ -14,7 +14,11 @@ _MAX_TRACEBACK = 10_000
 
 
 def record_failed_check(
-    decisions: Decisions, context: BatchContext, record: Record, verdict: WrittenVerdict, failure: CheckFailed
+    decisions: Decisions,
+    context: BatchContext,
+    record: Record,
+    verdict: VerdictWithoutDeferral,
+    failure: CheckFailed,
 ) -> dict[str, Any]:
     """Complete the verdict, count the reason, and add a dead letter for a failed command.
 

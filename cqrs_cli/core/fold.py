@@ -24,9 +24,9 @@ class UnreadableEventError(FoldError):
 
 
 class VersionedState(Struct, frozen=True, gc=False):
-    """An aggregate after its last event, with the `offset`, `index` and `time` of this event.
+    """The state of an aggregate, with the `version`, and the `offset`, `index` and `time` of its last event.
 
-    The event's id is `<partition>/<offset>/<index>`. `partition` is known if the event was folded: shards do not store
+    The event's id is `<partition>/<offset>/<index>`. `partition` is None in a state from a shard, which does not store
     it.
     """
 
@@ -38,29 +38,29 @@ class VersionedState(Struct, frozen=True, gc=False):
     partition: int | None = None
 
 
-def fold_event(aggregate: Aggregate, folded: VersionedState | None, event: EventEnvelope) -> VersionedState:
+def fold_event(aggregate: Aggregate, before: VersionedState | None, event: EventEnvelope) -> VersionedState:
     """Return the aggregate after `event`. An event that is already folded changes nothing.
 
     The version decides: an event of a lower version is skipped, an event of the present version must be the last folded
     event, and an event of the next version is applied. Raises `FoldError` otherwise, and the errors of `fold_next`.
     """
-    if folded is None:
+    if before is None:
         version, state = 0, aggregate.decider.initial
     else:
-        version, state = folded.version, folded.state
+        version, state = before.version, before.state
         if event.aggregateversion <= version:
-            if event.aggregateversion == version and not _is_last_event(event, folded):
+            if event.aggregateversion == version and not _is_last_event(event, before):
                 raise FoldError(f"{event.subject!r} has two events of version {version}")
-            return folded
+            return before
     next_state = fold_next(aggregate, version, state, event)
     partition, offset, index = event.position()
     return VersionedState(version + 1, next_state, offset, index, event.time, partition)
 
 
-def _is_last_event(event: EventEnvelope, folded: VersionedState) -> bool:
+def _is_last_event(event: EventEnvelope, before: VersionedState) -> bool:
     """Return True if the state was folded up to this event."""
     partition, *position = event.position()
-    return position == [folded.offset, folded.index] and folded.partition in (None, partition)
+    return position == [before.offset, before.index] and before.partition in (None, partition)
 
 
 def fold_next(aggregate: Aggregate, version: int, state: State, event: EventEnvelope) -> State:
@@ -86,7 +86,8 @@ def fold_next(aggregate: Aggregate, version: int, state: State, event: EventEnve
     except BaseException as error:  # the aggregate's code may raise any exception
         if is_interrupt(error):
             raise
-        decode_event(aggregate, event)  # raises if the event is the reason: it cannot be read
+        # Raises `UnreadableEventError` if the event, not `evolve`, is the cause.
+        decode_event(aggregate, event)
         raise FoldError(
             f"evolve raised {aggregate.describe_error(error)} (on {event.type} {event.id})"
         ) from aggregate.redact_error(error)
@@ -109,10 +110,11 @@ def decode_event(aggregate: Aggregate, event: EventEnvelope) -> Event:
     except BaseException as error:  # from the event's own `__post_init__`, or an upcaster
         if is_interrupt(error):
             raise
-        raise UnreadableEventError(_unreadable(aggregate, event, error)) from aggregate.redact_error(error)
+        message = _unreadable_message(aggregate, event, error)
+        raise UnreadableEventError(message) from aggregate.redact_error(error)
 
 
-def _unreadable(aggregate: Aggregate, event: EventEnvelope, error: BaseException) -> str:
+def _unreadable_message(aggregate: Aggregate, event: EventEnvelope, error: BaseException) -> str:
     if event.datasha256 is not None:  # then the data are null, which matches no class
         return f"the data of {event.type} {event.id} are payload {event.datasha256[:64]}: set payload_store"
     if isinstance(error, UpcastError):

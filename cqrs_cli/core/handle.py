@@ -1,14 +1,12 @@
-"""Calls an aggregate's `decide` for one command, and checks the result. No other module calls `decide`."""
+"""Turns the result of an aggregate's `decide` into records within their limits, or into the reason for no records."""
 
 from collections.abc import Callable, Iterable
-from itertools import islice
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, Context, Event, Rejected, State
 from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS, class_name, is_interrupt
 from cqrs_cli.core.context import MAX_EVENTS, BatchContext, OutputRecord
 from cqrs_cli.core.deferral.later import Later
-from cqrs_cli.core.fold import VersionedState
 from cqrs_cli.core.messages.command import MAX_ATTRIBUTE, CommandEnvelope
 from cqrs_cli.core.messages.outcome import truncate
 from cqrs_cli.core.messages.payload_reference import (
@@ -25,51 +23,31 @@ from cqrs_cli.core.messages.timestamps import utc
 #: format v2).
 RECORD_OVERHEAD = 512
 
-#: The result of `decide`: events, or the reason for no events. The reason is returned, not raised, because a raised
-#: exception keeps its frames alive.
-DecideResult = tuple[Event, ...] | CheckFailed | Later
 
-
-def call_decide(
-    aggregate: Aggregate,
-    record: Record,
-    envelope: CommandEnvelope,
-    command: Command,
-    state_before: VersionedState | None,
-) -> DecideResult:
-    """Check 11, first half: call the aggregate's `decide` once, and return its result.
-
-    `CheckFailed` results from `Rejected` (BUSINESS_RULE), any other exception (HANDLER_ERROR), and too many events
-    (TOO_LARGE). Process errors (`PROCESS_ERRORS`) are raised.
+def result_of_error(
+    aggregate: Aggregate, command: Command, state: State, error: BaseException
+) -> CheckFailed | Later:
+    """Return the result of a `decide` that raised `error`. `CheckFailed` results from `Rejected` (BUSINESS_RULE) and
+    from any other exception (HANDLER_ERROR). Process errors (`PROCESS_ERRORS`) are raised.
     """
-    decide: Callable[..., Iterable[Event]] = aggregate.decider.decide
-    state = state_before.state if state_before else aggregate.decider.initial
-    try:
-        # A generator may reject after its first event, and may never end. So collect all events before the first fold.
-        if aggregate.decide_with_context:
-            version = state_before.version if state_before else 0
-            result = decide(command, state, _context_of(record, envelope, version))
-        else:
-            result = decide(command, state)
-        events = tuple(islice(result, MAX_EVENTS + 1))
-    except PROCESS_ERRORS:
-        raise
-    except Later as later:
-        return _redact_later(later, aggregate, command, state) if aggregate.has_personal_fields else later
-    except Rejected as rejected:
-        return _business_rule(rejected, aggregate, command, state)
-    except BaseException as error:  # the aggregate's code may raise any exception
-        if is_interrupt(error):
-            raise
-        return _handler_error(error, aggregate)
-    if len(events) > MAX_EVENTS:
-        return CheckFailed(Reason.TOO_LARGE, f"more than {MAX_EVENTS} events")
-    return events
+    if isinstance(error, PROCESS_ERRORS):
+        raise error
+    if isinstance(error, Later):
+        return _redact_later(error, aggregate, command, state) if aggregate.has_personal_fields else error
+    if isinstance(error, Rejected):
+        return _business_rule(error, aggregate, command, state)
+    if is_interrupt(error):
+        raise error
+    return _handler_error(error, aggregate)
+
+
+def too_many_events() -> CheckFailed:
+    """Return the failure of a command with more than `MAX_EVENTS` events."""
+    return CheckFailed(Reason.TOO_LARGE, f"more than {MAX_EVENTS} events")
 
 
 def unchecked_size(context: BatchContext) -> float:
-    """Return a size in bytes: if all events of a command together are not larger, they cannot exceed any limit, and
-    need no check.
+    """Return a size in bytes: if the events of a command are together not larger, they cannot exceed any limit.
 
     A key has at most `MAX_ATTRIBUTE` bytes.
     """
@@ -110,7 +88,13 @@ def apply_size_limits(
 
 
 def invalid_result(aggregate: Aggregate, events: tuple[Event, ...], error: BaseException) -> CheckFailed:
-    """Return the HANDLER_ERROR for a result that contains a non-event, or an event that cannot be encoded or folded."""
+    """Return the failure of a command whose events cannot be written: `error` itself if it is TOO_LARGE, HANDLER_ERROR
+    for a non-event or an event that cannot be encoded or folded. Process errors (`PROCESS_ERRORS`) are raised.
+    """
+    if isinstance(error, CheckFailed):
+        return error
+    if isinstance(error, PROCESS_ERRORS) or is_interrupt(error):
+        raise error
     event_types: Iterable[type] = map(type, events)
     for event_type in event_types:
         if event_type not in aggregate.event_types and error.args == (event_type,):
@@ -125,7 +109,7 @@ def _handler_error(error: BaseException, aggregate: Aggregate) -> CheckFailed:
     return failure
 
 
-def _context_of(record: Record, envelope: CommandEnvelope, version: int) -> Context:
+def context_of(record: Record, envelope: CommandEnvelope, version: int) -> Context:
     """Return the context for `decide`. It depends only on record and log, so all owners create equal contexts."""
     correlation = envelope.correlationid or envelope.id
     return Context(envelope.subject, version, utc(record.timestamp), envelope.id, correlation)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import Struct
 
@@ -35,4 +35,8 @@ class Process:
     `at: Recorded` holds the event's aggregate id, version, time and ids.
     """
 
-    react: Callable[[Any, Any], Iterable[Send]]
+    yields: ClassVar[type[Struct]] = Send  # the class of the values that `react` returns
+    noun: ClassVar[str] = "commands"  # the word for these values in errors
+    key_name: ClassVar[str] = "aggregate_id"  # the attribute of these values that is the record's key
+
+    react: Callable[[Any, Any], Iterable[Any]]

@@ -7,12 +7,14 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
+from msgspec import Struct
+
 from cqrs_cli.core.aggregate.annotations import annotation_text, union_members
 from cqrs_cli.core.aggregate.decider import Command, Event
 from cqrs_cli.core.aggregate.errors import class_name
 from cqrs_cli.core.messages.expected_version import parse_expected
 from cqrs_cli.core.personal.personal_fields import personal_fields
-from cqrs_cli.core.personal.redaction import personal_texts, redact_text
+from cqrs_cli.core.personal.text_redaction import personal_texts, redact_text
 from cqrs_cli.core.process import Process, Send
 from cqrs_cli.core.recorded import Recorded
 
@@ -25,9 +27,9 @@ _FORM = "react(event: Placed | Paid, at: cqrs.Recorded)"
 class InvalidReaction(ValueError):
     """`react` returned a value that is not a valid command to send."""
 
-    def redact(self, event: Event, command: Command) -> "InvalidReaction":
-        """Return the error without a personal value of the event or the command; the error itself if they have none."""
-        values = personal_texts(event, command)
+    def redact(self, *structs: Struct) -> "InvalidReaction":
+        """Return the error without a personal value of an event or a command; the error itself if they have none."""
+        values = personal_texts(*structs)
         return InvalidReaction(redact_text(values, str(self))) if values else self
 
 
@@ -38,7 +40,7 @@ def subscribed_events(process: Process) -> list[type[Event]]:
     """
     react = process.react
     if not callable(react) or inspect.iscoroutinefunction(react) or inspect.isasyncgenfunction(react):
-        raise TypeError(f"react must be a function {_FORM}, with `def`: it is pure and waits for nothing")
+        raise TypeError(f"react must be a function {_FORM} with `def`, not with `async def`")
     try:
         names = list(inspect.signature(react).parameters)
         hints = typing.get_type_hints(react)
@@ -60,23 +62,27 @@ def subscribed_events(process: Process) -> list[type[Event]]:
     return subscribed
 
 
-def call_react(process: Process, recorded: Recorded[Any]) -> tuple[Send, ...]:
-    """Return the commands that `react` returns for an event.
+def call_react(process: Process, recorded: Recorded[Any]) -> tuple[Any, ...]:
+    """Return the values that `react` returns for an event, which are of the class `process.yields`.
 
-    Raises `InvalidReaction` for more than `MAX_SENT` commands, and for an invalid `Send`. Errors of `react` pass
-    through.
+    Raises `InvalidReaction` for more than `MAX_SENT` values, for another class, and for an invalid `Send`. Errors of
+    `react` pass through.
     """
+    expected_class = f"cqrs.{process.yields.__name__}"
     event_type: type[Event] = type(recorded.event)
     describe = _class_name if personal_fields(event_type) else _abbreviate  # for errors
     result: object = process.react(recorded.event, recorded)
-    if not isinstance(result, Iterable) or isinstance(result, (str, bytes, Send)):
-        raise InvalidReaction(f"react returned {describe(result)}, not an iterable of cqrs.Send")
-    sends = tuple(islice(result, MAX_SENT + 1))
-    if len(sends) > MAX_SENT:
-        raise InvalidReaction(f"react returned more than {MAX_SENT:,} commands for one event")
-    for send in sends:
-        _check_send(send, describe)
-    return sends
+    if not isinstance(result, Iterable) or isinstance(result, (str, bytes)):
+        raise InvalidReaction(f"react returned {describe(result)}, not an iterable of {expected_class}")
+    values = tuple(islice(result, MAX_SENT + 1))
+    if len(values) > MAX_SENT:
+        raise InvalidReaction(f"react returned more than {MAX_SENT:,} {process.noun} for one event")
+    for value in values:
+        if not isinstance(value, process.yields):
+            raise InvalidReaction(f"react returned {describe(value)}, not a {expected_class}")
+        if isinstance(value, Send):
+            _check_send(value, describe)
+    return values
 
 
 def _abbreviate(value: object) -> str:
@@ -88,9 +94,7 @@ def _class_name(value: object) -> str:
     return class_name(type(value))
 
 
-def _check_send(send: object, describe: Callable[[object], str]) -> None:
-    if not isinstance(send, Send):
-        raise InvalidReaction(f"react returned {describe(send)}, not a cqrs.Send")
+def _check_send(send: Send, describe: Callable[[object], str]) -> None:
     if not isinstance(send.command, Command):
         raise InvalidReaction(
             f"{describe(send.command)} is not a command: send an instance of a command class of an aggregate"

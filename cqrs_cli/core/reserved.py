@@ -12,7 +12,7 @@ from cqrs_cli.core.erasure import ERASE, Erase, decode_erase
 class ReservedCommand(NamedTuple):
     """A reserved command. The CLI and clients can send every reserved command."""
 
-    wire: str  # the type on the wire
+    wire_type: str  # the type on the wire
     cls: type[Command]
     decode: Callable[[bytes], Command]
     erases: bool = False  # erases personal fields: only aggregates with personal fields accept it

@@ -8,6 +8,9 @@ from cqrs_cli.core.deferral.entry import DeferredView
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope
 from cqrs_cli.core.messages.reasons import is_remembered
 
+#: The value of `StateView.greatest_id` if no useful bound is known: a text that is greater than every command id.
+NO_BOUND = "\U0010ffff" * 1025
+
 
 class StoredState(Struct, frozen=True, gc=False):
     """A stored aggregate. `version` is at least 1, `state` is canonical JSON.
@@ -39,8 +42,9 @@ def restore_dedup_entry(
     timestamp: int,
     partition: int | None = None,
 ) -> None:
-    """Add the decision in an outcome to `entries`, if it is to be remembered. An `ID_REUSED` is not remembered, so it
-    never replaces the first decision on the id.
+    """Add the decision of an outcome to `entries`; skip an outcome whose status and reason are not remembered.
+
+    An `ID_REUSED` is not remembered, so it never replaces the first decision on the id.
 
     `partition`: for an inherited decision, the partition that decided the command.
     """
@@ -62,6 +66,8 @@ def restore_dedup_entry(
 
 class StateView(Protocol):
     """A consistent view of a partition's stored values."""
+
+    greatest_id: str  # an upper bound of the command ids in the view
 
     def find_state(self, aggregate_id: str) -> StoredState | None:
         """Return the stored aggregate, None if it does not exist."""

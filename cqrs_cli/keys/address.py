@@ -16,8 +16,8 @@ class KeyRingAddress(NamedTuple):
     @property
     def file(self) -> Path | None:
         """The path of a keyring in a file, else None."""
-        kind, _, rest = self.address.partition(":")
-        return self.root / rest if kind == "file" else None
+        kind, _, location = self.address.partition(":")
+        return self.root / location if kind == "file" else None
 
     @property
     def shown(self) -> str:

@@ -37,8 +37,8 @@ class KeysCount:
             if wrapped_key is None:
                 self._kek_of_subject.pop(subject, None)
             else:
-                self._kek_of_subject[subject] = wrapped_key.master
-                self._record_counts[wrapped_key.master] += 1
+                self._kek_of_subject[subject] = wrapped_key.kek_name
+                self._record_counts[wrapped_key.kek_name] += 1
 
     def usage_by_kek(self) -> Mapping[str, KekUsage]:
         """Return the use of each KEK that the topic names, by name."""

@@ -1,11 +1,11 @@
 """The keyring: the key-encryption keys (KEK), which encrypt the data keys. Its holder can read personal fields.
 
-It is a JSON object from key names to keys in Base64, the current KEK first:
+The keyring is a JSON object from key names to keys in Base64, the current KEK first:
 
     {"2026-11": "…", "2025-11": "…"}
 
-Its address is `file:PATH`, `env:NAME` or `exec:COMMAND`: a command that prints it, such as the tool of a key service.
-No message contains a part of a key.
+Its address is `file:PATH`, `env:NAME` or `exec:COMMAND`. The command prints the keyring; it may be the tool of a key
+service. No error message contains a part of a key.
 """
 
 import json
@@ -56,41 +56,44 @@ class Keyring:
 
     def unwrap(self, topic: str, subject: str, wrapped: WrappedKey) -> DataKey:
         """Decrypt the data key of a record; raises `ContradictionError` if no KEK of the keyring decrypts it."""
-        if not self._has(wrapped.master):
-            raise _missing_kek(f"key {wrapped.kid} of {topic} is", wrapped.master)
-        cipher = self._ciphers[wrapped.master]
+        if not self._find_kek(wrapped.kek_name):
+            raise _missing_kek(f"key {wrapped.kid} of {topic} is", wrapped.kek_name)
+        cipher = self._ciphers[wrapped.kek_name]
         try:
             return unwrap_key(cipher, topic, subject, wrapped)
         except DamagedValueError:
             raise ContradictionError(
-                f"key {wrapped.kid} of {topic} cannot be decrypted with the key-encryption key {wrapped.master!r}",
+                f"key {wrapped.kid} of {topic} cannot be decrypted with the key-encryption key {wrapped.kek_name!r}",
                 "the keyring has another key under this name, or the record was altered",
             ) from None
 
-    def check_keks(self, topic: str, masters: Iterable[str]) -> None:
-        """Raise `ContradictionError` for the first KEK in use by a keys topic (`masters`) that the keyring lacks."""
-        for master in masters:
-            if not self._has(master):
-                raise _missing_kek(f"keys of {topic} are", master)
+    def check_keks(self, topic: str, kek_names: Iterable[str]) -> None:
+        """Raise `ContradictionError` if the keyring lacks one of these KEKs, which a keys topic uses."""
+        for kek_name in kek_names:
+            if not self._find_kek(kek_name):
+                raise _missing_kek(f"keys of {topic} are", kek_name)
 
-    def _has(self, master: str) -> bool:
+    def _find_kek(self, kek_name: str) -> bool:
         """Return True if the keyring has this KEK. Before it returns False, it reads the keyring again."""
-        if master not in self._ciphers and self._reread is not None:
+        if kek_name not in self._ciphers and self._reread is not None:
             with suppress(ConfigurationError):
                 keyring = self._reread()
                 self._ciphers, self.current = keyring._ciphers, keyring.current
-        return master in self._ciphers
+        return kek_name in self._ciphers
 
 
-class MissingMasterKeyError(ContradictionError):
+class MissingKekError(ContradictionError):
     """The keyring lacks the KEK of a data key."""
 
     is_permanent = True
 
 
-def _missing_kek(what: str, master: str) -> ContradictionError:
-    return MissingMasterKeyError(
-        f"{what} under the key-encryption key {master!r}, which is not in the keyring",
+def _missing_kek(encrypted_keys: str, kek_name: str) -> ContradictionError:
+    """Return the error for a missing KEK. `encrypted_keys`: the subject of the message, such as "keys of customer.keys
+    are".
+    """
+    return MissingKekError(
+        f"{encrypted_keys} under the key-encryption key {kek_name!r}, which is not in the keyring",
         "put this key back into the keyring",
     )
 
@@ -100,15 +103,15 @@ def load_keyring(address: str, root: Path = Path()) -> Keyring:
 
     Raises `ConfigurationError`, whose hint names the correction.
     """
-    kind, _, rest = address.partition(":")
+    kind, _, location = address.partition(":")
     text: str | bytes
     match kind:
-        case "file" if rest:
-            text = _read_file(root / rest)
-        case "env" if rest:
-            text = _read_environment(rest)
-        case "exec" if rest:
-            text = _run_command(rest)
+        case "file" if location:
+            text = _read_file(root / location)
+        case "env" if location:
+            text = _read_environment(location)
+        case "exec" if location:
+            text = _run_command(location)
         case _:
             raise ConfigurationError("the setting keyring does not name a keyring", _ADDRESS_FORM)
     return parse_keyring(text, address, partial(load_keyring, address, root))
@@ -179,5 +182,5 @@ def _run_command(command: str) -> bytes:
 
 def shown_address(address: str) -> str:
     """Return an address for messages, without the arguments of a command, which may be secret."""
-    kind, _, rest = address.partition(":")
-    return f"{kind}:{rest.split()[0]} …" if kind == "exec" and len(rest.split()) > 1 else address
+    kind, _, location = address.partition(":")
+    return f"{kind}:{location.split()[0]} …" if kind == "exec" and len(location.split()) > 1 else address

@@ -34,7 +34,8 @@ def create_keyring_file(path: Path, month: str, secret: bytes) -> str:
 
 
 def rotate_keyring_file(path: Path, month: str, secret: bytes) -> str:
-    """Put a new KEK in front; return its name. The file is replaced atomically, with the same mode and owner.
+    """Put a new KEK before the other KEKs; return its name. The file is replaced atomically, with the same mode and
+    owner.
 
     Raises `ConfigurationError` if the file is not a keyring or cannot be replaced.
     """
@@ -53,11 +54,11 @@ def rotate_keyring_file(path: Path, month: str, secret: bytes) -> str:
 
 def free_name(month: str, taken: Iterable[str]) -> str:
     """Return the name of a new KEK: its month, with a number if the name is taken, such as `2026-11-2`."""
-    known = set(taken)
+    taken_names = set(taken)
     return next(
         name
-        for count in range(1, len(known) + 2)
-        if (name := f"{month}-{count}" if count > 1 else month) not in known
+        for count in range(1, len(taken_names) + 2)
+        if (name := f"{month}-{count}" if count > 1 else month) not in taken_names
     )
 
 

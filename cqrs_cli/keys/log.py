@@ -14,16 +14,18 @@ class KeysLog(Protocol):
     topic: str  # the keys topic
 
     def partition_count(self) -> int:
-        """Return the number of partitions of the keys topic, which never changes; raises an error without a topic."""
+        """Return the number of partitions of the keys topic, which never changes; raises an error if the topic is
+        missing.
+        """
 
     def end_of_events(self, partition: int) -> int:
         """Return the last stable offset of a partition of the events."""
 
     def bounds(self, partition: int) -> tuple[int, int]:
-        """Return the log start and the high watermark of a partition of the keys."""
+        """Return the log start and the high watermark of a partition of the keys topic."""
 
     def read(self, partition: int, start: int, end: int) -> Iterable[list[Record]]:
-        """Yield all committed keys from `start` to `end`. Waits for open transactions."""
+        """Yield all committed records of the keys topic from `start` to before `end`. Waits for open transactions."""
 
     def close(self) -> None: ...
 
@@ -41,10 +43,10 @@ class EventsLog(KeysLog, Protocol):
 
 
 def key_bounds(log: KeysLog, partition: int, next_offset: int) -> tuple[int, int]:
-    """Return the log start and the high watermark of a partition of the keys.
+    """Return the log start and the high watermark of a partition of the keys topic.
 
-    Raises `ContradictionError` if the topic ends before `next_offset`, the offset up to which the keys were already
-    read: then keys were lost, not erased.
+    Raises `ContradictionError` if the topic ends before `next_offset`, the next offset to read: then keys that the
+    caller has read are lost, not erased.
     """
     start, end = log.bounds(partition)
     if end < next_offset:
@@ -63,7 +65,9 @@ def key_records(
 
 
 def key_record(topic: str, partition: int, record: Record) -> tuple[str, WrappedKey | None]:
-    """Return a record's subject and key, None for a tombstone; raises `ContradictionError` for an invalid record."""
+    """Return a record's subject and its encrypted key. The key is None for a tombstone. Raises `ContradictionError` for
+    an invalid record.
+    """
     try:
         return (record.key or b"").decode(), read_key(record.value)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The records of `<agg>.keys`, and a reader's knowledge of the keys of one aggregate: a pure fold.
+"""The records of the topic `<agg>.keys`, and their pure fold: the known keys of one aggregate id (the subject).
 
 A record's key is the subject; its value is the wrapped data key, or null as a tombstone:
 
@@ -6,10 +6,11 @@ A record's key is the subject; its value is the wrapped data key, or null as a t
 
 Two rules make caches of keys safe, regardless of their lag and of the records that compaction has removed:
 
-1. An `Erased` names the key that it ends. A reader that has seen the event drops this key, and never uses it again.
-2. A reader treats an unknown key as erased only after three steps: it has seen the event, then requested the high
-   watermark of the keys, and read up to it. A key is committed in one transaction with the first event that needs it,
-   but the two records may become visible one after the other.
+1. An `Erased` event names the key that it ends. A reader that has read the event drops this key, and never uses it
+   again.
+2. A reader treats an unknown key as erased only after three steps: it has read the event that uses the key, then
+   requested the high watermark of the keys topic, then read the keys up to this watermark. A key is committed in one
+   transaction with the first event that needs it, but the two records may become visible one after the other.
 """
 
 from typing import TYPE_CHECKING, Literal
@@ -35,27 +36,26 @@ from cqrs_cli.core.personal.encryption import (
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
-#: How a reader treats an encrypted value: it decrypts the value, redacts the value, or reads more keys first.
-Treatment = Literal["open", "erased", "wait"]
+#: How a reader treats an encrypted value: it decrypts or redacts the value, or it has to read more keys first.
+Treatment = Literal["decrypt", "redact", "read more"]
 
-
-#: A compaction tick, (value, subject): a record that lets Kafka compact the earlier records. Its subject is empty,
-#: which no aggregate id is, and its value is a tombstone.
+#: The compaction tick, as (value, record key): a new record lets Kafka compact the earlier records. Its record key is
+#: empty, unlike every aggregate id; its value is null, so that compaction removes the tick, too.
 COMPACTION_TICK: tuple[None, bytes] = None, b""
 
 
-class WrappedKey(Struct, frozen=True):
+class WrappedKey(Struct, frozen=True, rename={"kek_name": "master"}):
     """The value of a record: a data key, encrypted with a KEK."""
 
     kid: str
-    master: str  # the name of the KEK
+    kek_name: str  # `master` in JSON
     key: str
 
 
-def wrap_key(cipher: "AESSIV", kek: str, topic: str, subject: str, key: DataKey) -> WrappedKey:
-    """Encrypt a data key with a KEK. `cipher`: the cipher of the KEK; `kek`: its name."""
+def wrap_key(cipher: "AESSIV", kek_name: str, topic: str, subject: str, key: DataKey) -> WrappedKey:
+    """Encrypt a data key with the KEK of `cipher`, for the record of `subject` in `topic`."""
     encrypted = cipher.encrypt(key.secret, associated_data((topic, subject, key.kid)))
-    return WrappedKey(key.kid, kek, to_base64url(encrypted))
+    return WrappedKey(key.kid, kek_name, to_base64url(encrypted))
 
 
 def unwrap_key(cipher: "AESSIV", topic: str, subject: str, wrapped: WrappedKey) -> DataKey:
@@ -71,7 +71,7 @@ _decode = msgspec.json.Decoder(WrappedKey).decode
 
 
 def key_value(wrapped: WrappedKey | None) -> bytes | None:
-    """Return the value of a record; None, a tombstone, for a key that is gone."""
+    """Return the value of a key's record; None, a tombstone, if the subject has no key any more."""
     return None if wrapped is None else encode_json(wrapped)
 
 
@@ -86,7 +86,7 @@ def read_key(value: bytes | None) -> WrappedKey | None:
 
 
 def read_written_key(record: Record) -> tuple[str, WrappedKey | None]:
-    """Return the aggregate id and the data key of a record, None for a tombstone.
+    """Return the aggregate id and the data key of a record. The data key is None for a tombstone.
 
     Raises `ValueError` for a record that no owner writes.
     """
@@ -103,35 +103,39 @@ def read_written_key(record: Record) -> tuple[str, WrappedKey | None]:
     return subject, wrapped
 
 
-class KeyTable(Struct, frozen=True):
-    """The keys of one aggregate, as far as a reader or an owner knows them."""
+class SubjectKeys(Struct, frozen=True):
+    """The keys of one aggregate id, as far as a reader or an owner has read the keys topic."""
 
-    current: WrappedKey | None = None
-    ended: frozenset[str] = frozenset()  # ids that an `Erased` has named
+    current: WrappedKey | None = None  # the active key
+    ended: frozenset[str] = frozenset()  # ids of keys that an `Erased` has named
 
-    def with_record(self, wrapped: WrappedKey | None) -> "KeyTable":
-        """Return the keys after a record of the topic. An ended key is ignored: its tombstone may be compacted away."""
+    def with_record(self, wrapped: WrappedKey | None) -> "SubjectKeys":
+        """Return the keys after one more record of the topic. A key that has ended is ignored, because compaction may
+        have removed its tombstone.
+        """
         if wrapped is not None and wrapped.kid in self.ended:
             return self
         return replace(self, current=wrapped)
 
-    def with_erased(self, kid: str) -> "KeyTable":
+    def with_erased(self, kid: str) -> "SubjectKeys":
         """Return the keys after an `Erased` that names this key."""
         current = None if self.current is not None and self.current.kid == kid else self.current
-        return KeyTable(current, self.ended | {kid})
+        return SubjectKeys(current, self.ended | {kid})
 
     def treatment(self, kid: str, read_until: int, end: int | None) -> Treatment:
         """Return how to treat a value that is encrypted with this key.
 
-        `read_until`: the offset up to which the keys were read. `end`: the high watermark of the keys, requested after
-        the value was seen; None if it was not requested since. The last stable offset is not enough, since transactions
-        may be open.
+        `read_until`: the next offset to read in the keys topic. `end`: the high watermark of the keys topic, requested
+        after the value was read; None if it was requested before. The last stable offset is not enough, because the
+        key may be in an open transaction.
         """
         if self.current is not None and self.current.kid == kid:
-            return "open"
+            return "decrypt"
         is_fully_read = end is not None and read_until >= end
-        return "erased" if kid in self.ended or is_fully_read else "wait"
+        return "redact" if kid in self.ended or is_fully_read else "read more"
 
     def is_erased(self, kid: str) -> bool:
-        """True if the key is not in force. Owners know all keys of their partitions, so its values are erased."""
+        """True if this key is not the active key. For an owner, which knows all keys of its partition, values with this
+        key are then erased.
+        """
         return self.current is None or self.current.kid != kid

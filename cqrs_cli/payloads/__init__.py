@@ -1,1 +1,1 @@
-"""Payloads too large for a record: files in a payload store, named by their SHA-256 (docs/payloads.md)."""
+"""Large data of commands and events: payloads are files in a payload store, named by SHA-256 (docs/payloads.md)."""

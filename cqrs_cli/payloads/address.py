@@ -11,5 +11,5 @@ class PayloadStoreAddress(NamedTuple):
 
     uri: str
     threshold: int = THRESHOLD
-    retry_for: float = 5.0  # seconds for retries of a failed transfer
-    timeout: float = 30.0  # seconds for an answer of the store
+    retry_for: float = 5.0  # seconds during which a failed transfer is retried
+    timeout: float = 30.0  # seconds to wait for an answer of the store

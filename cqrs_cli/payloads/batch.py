@@ -13,7 +13,7 @@ from cqrs_cli.payloads.transfer import payload_transfer
 
 
 class PayloadLimits(NamedTuple):
-    """Limits for the payloads of one batch: number and bytes. The first payload may exceed the limit of bytes."""
+    """The maximal number and the maximal bytes of the payloads of one batch. A single payload may have more bytes."""
 
     payloads: int = 500
     bytes: int = 64 * 1024 * 1024
@@ -23,7 +23,7 @@ BATCH_LIMITS = PayloadLimits()
 
 
 class FetchedBatch(NamedTuple):
-    """The records of a batch, and by reference their payloads: the bytes, or the reason why they are unavailable."""
+    """The records of a batch, and its payloads by reference: the bytes, or the reason why a payload is unavailable."""
 
     records: list[Record]
     payloads: Payloads
@@ -39,14 +39,17 @@ class FittingPayloads(NamedTuple):
 def fetch_payloads(
     store: PayloadStoreAddress | None, topic: str, records: list[Record], limits: PayloadLimits = BATCH_LIMITS
 ) -> FetchedBatch:
-    """Return the first records that may be decided together, and their payloads. Without a store: all records."""
+    """Return the first records whose payloads fit into the limits together, and these payloads.
+
+    Return all records, without payloads, if there is no store, or if no record can refer to a payload.
+    """
     if store is None or not any(map(command_may_have_payload, records)):
         return FetchedBatch(records, {})
     references = (
         command_reference(record) if command_may_have_payload(record) else None for record in records
     )
-    count, wanted = payloads_within(references, limits)
-    payloads = payload_transfer(store).fetch(payload_folder(topic), wanted)
+    count, fitting = payloads_within(references, limits)
+    payloads = payload_transfer(store).fetch(payload_folder(topic), fitting)
     return FetchedBatch(records if count == len(records) else records[:count], payloads)
 
 
@@ -55,19 +58,19 @@ def payloads_within(
     limits: PayloadLimits = BATCH_LIMITS,
     count_repeats: bool = False,
 ) -> FittingPayloads:
-    """Return the number of records that fit into the limits, and their payloads. `count_repeats`: a payload counts once
-    for each record that refers to it.
+    """Return the number of records whose payloads fit into the limits, and these payloads. `references`: the reference
+    of each record, or None. `count_repeats`: count a payload once for each record that refers to it.
     """
-    wanted: dict[PayloadReference, None] = {}
+    fitting: dict[PayloadReference, None] = {}
     total_bytes = number = 0
     for number, reference in enumerate(references, 1):
-        if reference is None or (reference in wanted and not count_repeats):
+        if reference is None or (reference in fitting and not count_repeats):
             continue
         total_bytes += reference.size
-        if wanted and (total_bytes > limits.bytes or len(wanted) == limits.payloads):
-            return FittingPayloads(number - 1, wanted)
-        wanted[reference] = None
-    return FittingPayloads(number, wanted)
+        if fitting and (total_bytes > limits.bytes or len(fitting) == limits.payloads):
+            return FittingPayloads(number - 1, fitting)
+        fitting[reference] = None
+    return FittingPayloads(number, fitting)
 
 
 def command_may_have_payload(record: Record) -> bool:

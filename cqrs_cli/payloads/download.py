@@ -1,7 +1,7 @@
 """Downloads the payloads of records, so that readers get the records with their data.
 
-Events must have their data: a reader that skipped an event would compute a wrong state. The payload of a command may be
-lost, as the command's outcome then reports; such a command is shown with its reference.
+Every event needs its data: a reader that skipped an event would compute a wrong state. A command whose payload is lost
+keeps its reference, because its outcome reports the loss.
 """
 
 from msgspec.structs import replace
@@ -36,42 +36,45 @@ def download_events(
     records: list[Record],
     limits: PayloadLimits = BATCH_LIMITS,
 ) -> tuple[list[Record], list[Record]]:
-    """Return the first events with their data, as many as fit into the limits, and the remaining records unchanged.
+    """Return two lists: the first events with their data, as many as fit into the limits, and the remaining records,
+    unchanged.
 
-    The first list ends before the first event whose payload is unavailable. If it would be empty, this function raises
+    The first list ends before the first event whose payload is unavailable. If the list would be empty, raise
     `PayloadUnavailableError`, which names the record.
     """
     if not any(record.value is not None and REFERENCE_MARKER in record.value for record in records):
         return records, []
     references = [_event_reference(record) for record in records]
     results = _with_payloads(store, topic, records, references, limits)
-    complete: list[Record] = []
+    complete_records: list[Record] = []
     for result in results:
         if isinstance(result, str):
             break
-        complete.append(result)
-    if not complete and references[0] is not None:
+        complete_records.append(result)
+    if not complete_records and references[0] is not None:
         raise unavailable_error(
             store, f"{topic}:{partition}@{records[0].offset}", references[0], str(results[0])
         )
-    return complete, records[len(complete) :]
+    return complete_records, records[len(complete_records) :]
 
 
 def download_available(
     store: PayloadStoreAddress, topic: str, records: list[Record]
 ) -> tuple[list[Record], list[Record]]:
-    """Return the first commands or dead letters, with their data if available, and the remaining records unchanged."""
+    """Return two lists: the first commands or dead letters, as many as fit into memory, with their data if available,
+    and the remaining records, unchanged.
+    """
     if not any(map(command_may_have_payload, records)):
         return records, []
     references = [
         command_reference(record) if command_may_have_payload(record) else None for record in records
     ]
     results = _with_payloads(store, topic, records, references)
-    available = [
+    first_records = [
         result if isinstance(result, Record) else record
         for record, result in zip(records, results, strict=False)
     ]
-    return available, records[len(available) :]
+    return first_records, records[len(first_records) :]
 
 
 def _with_payloads(
@@ -81,9 +84,11 @@ def _with_payloads(
     references: list[PayloadReference | None],
     limits: PayloadLimits = BATCH_LIMITS,
 ) -> list[Record | str]:
-    """Return the first records with their data, or for an unavailable payload the reason in place of the record."""
-    count, wanted = payloads_within(references, limits, count_repeats=True)
-    payloads = payload_transfer(store).fetch(payload_folder(topic), wanted) if wanted else {}
+    """Return the first records with their data, as many as fit into the limits. In place of a record whose payload is
+    unavailable, the list contains the reason.
+    """
+    count, fitting = payloads_within(references, limits, count_repeats=True)
+    payloads = payload_transfer(store).fetch(payload_folder(topic), fitting) if fitting else {}
     results: list[Record | str] = []
     for record, reference in zip(records[:count], references, strict=False):
         data = None if reference is None else payloads[reference]

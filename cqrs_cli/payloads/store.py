@@ -16,19 +16,19 @@ from cqrs_cli.storage.private import atomic_write, make_folder
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-#: The age in seconds up to which an existing payload is not written again. An older payload is written again, which
-#: sets its age to 0: `payloads gc` spares young payloads, so it deletes no payload whose record is about to be written.
+#: The age in seconds up to which `put` reuses an existing payload. An older payload is written again, which sets its
+#: age to 0. `payloads gc` keeps young payloads, so it deletes no payload whose record is about to be written.
 _MAX_REUSED_AGE = 30 * 60
 
 #: Limit in bytes for one read.
 _CHUNK = 8 * 1024 * 1024
 
 
-#: The subfolder for payloads that `payloads gc` has found to be unused. Readers still find them there.
-ASIDE = "aside"
+#: The subfolder to which `payloads gc` moves unused payloads. Readers still find the payloads there.
+UNUSED_SUBFOLDER = "aside"
 
 
-class AlteredError(Exception):
+class AlteredPayloadError(Exception):
     """The bytes in the store do not match the size and SHA-256 of the reference."""
 
 
@@ -57,9 +57,9 @@ class PayloadStore:
     def exists(self) -> bool:
         """True if the store's folder exists; the first upload creates it. Raises `OSError` if the bucket is missing."""
         filesystem, base = self._filesystem_and_path
-        (found,) = filesystem.get_file_info([base])
+        (file_info,) = filesystem.get_file_info([base])
         require_bucket(filesystem, base)
-        return bool(found.type.name == "Directory" or filesystem.type_name == "s3")
+        return bool(file_info.type.name == "Directory" or filesystem.type_name == "s3")
 
     def put(self, folder: str, reference: PayloadReference, data: bytes) -> None:
         """Write a payload, unless it exists and is younger than `_MAX_REUSED_AGE`.
@@ -68,21 +68,20 @@ class PayloadStore:
         """
         filesystem, base = self._filesystem_and_path
         path = f"{base}/{folder}/{reference.sha256}"
-        (found,) = filesystem.get_file_info([path])
-        if found.is_file and found.size == reference.size and _age(found.mtime) < _MAX_REUSED_AGE:
+        (file_info,) = filesystem.get_file_info([path])
+        if file_info.is_file and file_info.size == reference.size and _age(file_info.mtime) < _MAX_REUSED_AGE:
             return
         if filesystem.type_name == "local":
             make_folder(Path(path).parent)
             with atomic_write(Path(path)) as file:
                 file.write(data)
             return
-        with filesystem.open_output_stream(
-            path, compression=None
-        ) as stream:  # an object appears when it is closed
+        # In an object store, the object appears when the stream is closed.
+        with filesystem.open_output_stream(path, compression=None) as stream:
             stream.write(data)
 
     def get(self, folder: str, reference: PayloadReference) -> bytes:
-        """Return a payload after checking its size and SHA-256; raises `FileNotFoundError` or `AlteredError`.
+        """Return a payload after checking its size and SHA-256; raises `FileNotFoundError` or `AlteredPayloadError`.
 
         It reads one byte more than the size in the reference, so a longer file is detected.
         """
@@ -90,9 +89,9 @@ class PayloadStore:
             data = self._read(f"{folder}/{reference.sha256}", reference.size + 1)
         except FileNotFoundError:
             require_bucket(*self._filesystem_and_path)
-            data = self._read(f"{folder}/{ASIDE}/{reference.sha256}", reference.size + 1)
+            data = self._read(f"{folder}/{UNUSED_SUBFOLDER}/{reference.sha256}", reference.size + 1)
         if not reference.matches(data):
-            raise AlteredError(f"its {len(data)} bytes differ from the bytes that were stored")
+            raise AlteredPayloadError(f"its {len(data)} bytes differ from the bytes that were stored")
         return data
 
     def _read(self, path: str, max_bytes: int) -> bytes:
@@ -107,14 +106,14 @@ class PayloadStore:
     def list_payloads(self, folder: str) -> Iterator[StoredPayload]:
         """Yield the files of a folder, in no order."""
         filesystem, base = self._filesystem_and_path
-        for found in list_files(filesystem, f"{base}/{folder}"):
-            yield StoredPayload(found.base_name, found.size, _age(found.mtime))
+        for file_info in list_files(filesystem, f"{base}/{folder}"):
+            yield StoredPayload(file_info.base_name, file_info.size, _age(file_info.mtime))
 
     def age(self, folder: str, name: str) -> float | None:
         """Return the current age of a file in seconds; None if the file does not exist."""
         filesystem, base = self._filesystem_and_path
-        (found,) = filesystem.get_file_info([f"{base}/{folder}/{name}"])
-        return _age(found.mtime) if found.is_file else None
+        (file_info,) = filesystem.get_file_info([f"{base}/{folder}/{name}"])
+        return _age(file_info.mtime) if file_info.is_file else None
 
     def remove(self, folder: str, name: str) -> None:
         """Delete one file."""

@@ -8,14 +8,14 @@ from typing import TypeVar
 from cqrs_cli.core.messages.payload_reference import PayloadReference
 from cqrs_cli.errors import PayloadUnavailableError
 from cqrs_cli.payloads.address import PayloadStoreAddress
-from cqrs_cli.payloads.store import AlteredError, PayloadStore
+from cqrs_cli.payloads.store import AlteredPayloadError, PayloadStore
 from cqrs_cli.payloads.transfer_pool import TransferPool
 from cqrs_cli.storage.reasons import StoreReason, explain_store_error
 
 #: The maximal number of concurrent calls to a store, for each process.
 _MAX_THREADS = 8
 
-#: Seconds before the first retry. Each pause is twice as long as the pause before, up to `_LONGEST_PAUSE`.
+#: Seconds before the first retry. Each later pause is twice as long as the previous pause, up to `_LONGEST_PAUSE`.
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 1.0
 
@@ -37,8 +37,8 @@ class PayloadTransfer:
     def fetch(self, folder: str, references: Collection[PayloadReference]) -> dict[PayloadReference, Fetched]:
         """Download payloads. Return for each payload its bytes, or the reason why it is unavailable."""
         calls = {reference: partial(self.store.get, folder, reference) for reference in references}
-        results, failed = self._call(calls)
-        return {**results, **{reference: _reason(error).text for reference, error in failed.items()}}
+        results, errors = self._call(calls)
+        return {**results, **{reference: _reason(error).text for reference, error in errors.items()}}
 
     def upload(self, folder: str, payloads: Mapping[PayloadReference, bytes]) -> None:
         """Upload payloads; raises `PayloadUnavailableError` if an upload fails."""
@@ -55,32 +55,35 @@ class PayloadTransfer:
 
     def call_with_retries(self, call: Callable[[], _T]) -> _T:
         """Make one call, with retries, and return its result; raises `PayloadUnavailableError`."""
-        results, failed = self._call({"": partial(call)})
-        for error in failed.values():
-            raise unusable(self.store.uri, error)
+        results, errors = self._call({"": partial(call)})
+        for error in errors.values():
+            raise unusable_store_error(self.store.uri, error)
         return results[""]
 
     def _call(self, calls: "Mapping[_K, partial[_T]]") -> tuple[dict[_K, _T], dict[_K, Exception | None]]:
-        """Make calls, with retries. Return the results, and for each failed call its last error, None for a timeout."""
+        """Make calls, with retries. Return the results of the successful calls, and the last error of each failed call,
+        which is None after a timeout.
+        """
         self.store.load_client()  # outside of the timeout of a call
         results: dict[_K, _T] = {}
-        failed: dict[_K, Exception | None] = {}
-        remaining, deadline, pause = dict(calls), time.monotonic() + self.address.retry_for, _FIRST_PAUSE
-        while remaining:
-            answers = self._pool.call(remaining, self.address.timeout)
-            failed = {}
-            for reference in remaining:
+        errors: dict[_K, Exception | None] = {}
+        remaining_calls, pause = dict(calls), _FIRST_PAUSE
+        deadline = time.monotonic() + self.address.retry_for
+        while remaining_calls:
+            answers = self._pool.call(remaining_calls, self.address.timeout)
+            errors = {}
+            for reference in remaining_calls:
                 result = answers.get(reference)
                 if reference not in answers or isinstance(result, Exception):
-                    failed[reference] = result if isinstance(result, Exception) else None
+                    errors[reference] = result if isinstance(result, Exception) else None
                 else:
                     results[reference] = result  # type: ignore[assignment]
-            remaining = {reference: calls[reference] for reference in failed}
-            if time.monotonic() + pause > deadline:
+            remaining_calls = {reference: calls[reference] for reference in errors}
+            if not remaining_calls or time.monotonic() + pause > deadline:
                 break
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
-        return results, failed
+        return results, errors
 
 
 @lru_cache(maxsize=8)
@@ -89,7 +92,7 @@ def payload_transfer(address: PayloadStoreAddress) -> PayloadTransfer:
     return PayloadTransfer(address)
 
 
-def unusable(uri: str, error: Exception | None) -> PayloadUnavailableError:
+def unusable_store_error(uri: str, error: Exception | None) -> PayloadUnavailableError:
     """Return the error for a store that fails or does not answer; `error` is None if it does not answer."""
     reason = _reason(error)
     return PayloadUnavailableError(f"{uri} cannot be used: {reason.text}", reason.hint)
@@ -104,6 +107,6 @@ def _reason(error: Exception | None) -> StoreReason:
             )
         case FileNotFoundError():
             return StoreReason("it is missing", "check the store with cqrs doctor")
-        case AlteredError():
+        case AlteredPayloadError():
             return StoreReason(f"it is altered: {error}", "")
     return explain_store_error(error)

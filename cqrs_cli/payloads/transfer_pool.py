@@ -15,7 +15,7 @@ class _Round(Generic[_K, _V]):
 
     def __init__(self, calls: Mapping[_K, Callable[[], _V]], deadline: float) -> None:
         self.calls = calls
-        self.deadline = deadline  # monotonic
+        self.deadline = deadline  # monotonic seconds
         self.results: dict[_K, _V | Exception] = {}
         self.changed = threading.Condition()
 
@@ -33,7 +33,7 @@ class _Round(Generic[_K, _V]):
             self.changed.notify()
 
     def wait_for_results(self) -> dict[_K, _V | Exception]:
-        """Return the results of the calls that have returned in time."""
+        """Wait until all calls have returned or the timeout has passed; return the results so far."""
         with self.changed:
             while len(self.results) < len(self.calls):
                 seconds_left = self.deadline - time.monotonic()
@@ -48,8 +48,8 @@ class TransferPool:
     def __init__(self, max_threads: int) -> None:
         self._max_threads = max_threads
         self._lock = threading.Lock()
-        self._threads = 0
-        self._unfinished = 0  # jobs that are queued or running
+        self._thread_count = 0
+        self._unfinished_count = 0  # jobs that are queued or running
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
 
     def call(self, calls: Mapping[_K, Callable[[], _V]], timeout: float) -> dict[_K, _V | Exception]:
@@ -61,9 +61,9 @@ class TransferPool:
 
     def _submit(self, job: Callable[[], None]) -> None:
         with self._lock:
-            self._unfinished += 1
-            if self._threads < min(self._unfinished, self._max_threads):
-                self._threads += 1
+            self._unfinished_count += 1
+            if self._thread_count < min(self._unfinished_count, self._max_threads):
+                self._thread_count += 1
                 threading.Thread(target=self._work, name="payloads", daemon=True).start()
         self._jobs.put(job)
 
@@ -71,4 +71,4 @@ class TransferPool:
         while True:
             self._jobs.get()()
             with self._lock:
-                self._unfinished -= 1
+                self._unfinished_count -= 1

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.codec.encrypted_events import personal_members
-from cqrs_cli.codec.event_decryptor import DecryptorKeys, EventDecryptor
+from cqrs_cli.codec.event_decryptor import EventDecryptor, KeySource
 from cqrs_cli.keys.address import KeyRingAddress
 from tests.codec.in_memory import KeysInMemory
 from tests.core.personal.customer import CUSTOMER
@@ -26,4 +26,4 @@ def keys(keyring_address: KeyRingAddress) -> KeysInMemory:
 
 @pytest.fixture
 def decryptor(keyring_address: KeyRingAddress, keys: KeysInMemory) -> EventDecryptor:
-    return EventDecryptor("customer.events", personal_members(CUSTOMER), DecryptorKeys(keyring_address, keys))
+    return EventDecryptor("customer.events", personal_members(CUSTOMER), KeySource(keyring_address, keys))

@@ -6,13 +6,13 @@ import msgspec
 import pytest
 
 from cqrs_cli.codec.encrypted_events import personal_members
-from cqrs_cli.codec.event_decryptor import DecryptorKeys, EventDecryptor
+from cqrs_cli.codec.event_decryptor import EventDecryptor, KeySource
 from cqrs_cli.core.aggregate.erased import Erased
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.keys.address import KeyRingAddress
-from cqrs_cli.keys.partition_keys import KeyUse, PartitionKeys
+from cqrs_cli.keys.reader_keys import KeyUse, ReaderKeys
 from tests.codec.in_memory import (
     ANN,
     FIRST_KEY,
@@ -64,11 +64,11 @@ def test_absent_key_is_erased(decryptor: EventDecryptor, keys: KeysInMemory) -> 
     assert event_data(decryptor.view_events(0, [event_record(0, ANN, FIRST_KEY)])) == [MASKED_DATA]
 
 
-def test_target_partitions_share_keys(keyring_address: KeyRingAddress, keys: KeysInMemory) -> None:
+def test_child_partitions_share_keys(keyring_address: KeyRingAddress, keys: KeysInMemory) -> None:
     """The keys topic keeps its partition count forever, so an aggregate's keys stay in one partition."""
     keys.count = 2
     decryptor = EventDecryptor(
-        "customer.events", personal_members(CUSTOMER), DecryptorKeys(keyring_address, keys)
+        "customer.events", personal_members(CUSTOMER), KeySource(keyring_address, keys)
     )
     keys.put("c-42", FIRST_KEY)
     for partition in (1, 3, 4):
@@ -99,7 +99,7 @@ def test_erased_event_ends_a_key_without_tombstone(decryptor: EventDecryptor, ke
     assert event_data(visible_records)[1] == MASKED_DATA
 
 
-def test_ended_key_never_comes_back(decryptor: EventDecryptor, keys: KeysInMemory) -> None:
+def test_deleted_key_never_comes_back(decryptor: EventDecryptor, keys: KeysInMemory) -> None:
     keys.put("c-41", SECOND_KEY)
     decryptor.view_events(
         0, [event_record(0, ANN, SECOND_KEY, "c-41"), event_record(1, Erased(FIRST_KEY.kid))]
@@ -126,14 +126,14 @@ def test_new_reading_drops_deleted_keys(
 ) -> None:
     """The reader never reads the `Erased` event, and after a day the tombstone is compacted, too."""
     now = [0.0]
-    partition_keys = PartitionKeys(keys, 0, keyring_address, max_age=0, clock=lambda: now[0])
+    reader_keys = ReaderKeys(keys, 0, keyring_address, max_age=0, clock=lambda: now[0])
     keys.put("c-42", FIRST_KEY)
     keys.put("c-43", SECOND_KEY)
     key_uses = [KeyUse("c-42", FIRST_KEY.kid, 0), KeyUse("c-43", SECOND_KEY.kid, 1)]
 
     def known_key_ids() -> list[str | None]:
-        partition_keys.read_if_needed(0, key_uses)
-        data_keys = [partition_keys.find(0, key_use) for key_use in key_uses]
+        reader_keys.read_if_needed(0, key_uses)
+        data_keys = [reader_keys.find(0, key_use) for key_use in key_uses]
         return [None if key is None else key.kid for key in data_keys]
 
     assert known_key_ids() == [FIRST_KEY.kid, SECOND_KEY.kid]
@@ -146,16 +146,16 @@ def test_new_reading_drops_deleted_keys(
 
 
 def test_known_keys_are_used_until_old(keyring_address: KeyRingAddress, keys: KeysInMemory) -> None:
-    partition_keys = PartitionKeys(keys, 0, keyring_address, max_age=10, clock=lambda: 0.0)
+    reader_keys = ReaderKeys(keys, 0, keyring_address, max_age=10, clock=lambda: 0.0)
     keys.put("c-42", FIRST_KEY)
     for offset in range(3):
-        partition_keys.read_if_needed(0, [KeyUse("c-42", FIRST_KEY.kid, offset)])
+        reader_keys.read_if_needed(0, [KeyUse("c-42", FIRST_KEY.kid, offset)])
     assert keys.bounds_reads == 1
 
 
 def test_one_aggregate_needs_its_own_keys(keyring_address: KeyRingAddress, keys: KeysInMemory) -> None:
     decryptor = EventDecryptor(
-        "customer.events", personal_members(CUSTOMER), DecryptorKeys(keyring_address, keys), only="c-42"
+        "customer.events", personal_members(CUSTOMER), KeySource(keyring_address, keys), only="c-42"
     )
     keys.put("c-42", FIRST_KEY)
     keys.put("c-43", SECOND_KEY)

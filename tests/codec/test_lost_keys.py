@@ -32,7 +32,7 @@ def test_lost_key_is_named(decryptor: EventDecryptor, keys: KeysInMemory) -> Non
         decryptor.check_no_lost_keys()
 
 
-@pytest.mark.parametrize("partition", [0, 2], ids=["later offset", "target partition"])
+@pytest.mark.parametrize("partition", [0, 2], ids=["later offset", "child partition"])
 def test_later_erasure_is_found(decryptor: EventDecryptor, keys: KeysInMemory, partition: int) -> None:
     """The key is deleted already, and the reader has not reached the `Erased` event."""
     keys.put("c-42", None)

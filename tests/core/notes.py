@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.event import HEADERS, EventEnvelope, read_event
+from cqrs_cli.core.messages.fingerprint import fingerprint
 from cqrs_cli.core.messages.record import Headers, Record
+from cqrs_cli.core.stored import DedupEntry
 from tests.fuzz.damage import damaged_bytes
 
 STRUCTURED: Headers = list(HEADERS)
@@ -75,6 +77,9 @@ def evolve(notes: Notes, noted: Noted) -> Notes:
 
 NOTES = Aggregate.of("notes", cqrs.Decider(decide, evolve, Notes()))
 
+#: Ids of commands: any text, and UUIDs.
+IDS = [*"123z", "01a20cd5-8d19-75b2-bc9c-7125363e3ff3", "01a20cd5-98d0-76a9-b660-edb4dea9b748"]
+
 texts = st.text('aé"\\\n\x7f 😀', max_size=3)
 #: The ways in which a command leaves the fast path: changed attributes and changed fields of its data.
 rare_attributes: dict[str, Any] = {
@@ -117,7 +122,7 @@ def records(draw: st.DrawFn) -> Record:
 
     envelope_defaults = {
         "specversion": "1.0",
-        "id": draw(st.sampled_from("123456")),
+        "id": draw(st.sampled_from(IDS)),
         "source": "/t",
         "type": "notes.Note",
     }
@@ -142,9 +147,24 @@ def records(draw: st.DrawFn) -> Record:
 contexts = st.fixed_dictionaries(
     {},
     optional={
+        "remembered": st.dictionaries(
+            st.tuples(st.sampled_from("ab"), st.sampled_from(IDS)),
+            st.builds(
+                DedupEntry,
+                timestamp=st.sampled_from(
+                    [3999, 4000, 5000]
+                ),  # the dedup window of test_fast_path.py is 1000 ms
+                offset=st.just(1),
+                status=st.just("accepted"),
+                version=st.just(1),
+                events=st.just(1),
+                fingerprint=st.just(fingerprint("notes.Note", b'{"texts": ["x"]}', None)) | st.just(0),
+            ),
+            max_size=3,
+        ),
         "payload_threshold": st.just(30),
         "max_event_bytes": st.sampled_from([900, 1600, 2100]),
-        "given_up_offsets": st.just(frozenset([2])),
+        "force_failed": st.just(frozenset([2])),
         "poison_reasons": st.just({3: "it died"}),
         "partition_of": st.just(lambda key: 3 if key == b"a" else 4),
     },

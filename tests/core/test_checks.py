@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from cqrs_cli.core.checks import check_expiry, without_bytes
+from cqrs_cli.core.checks import check_expiry, without_unsafe_parts
 from cqrs_cli.core.deferral.deferrals import DeferralLimits, Deferrals
 from cqrs_cli.core.messages.reasons import CheckFailed
 from cqrs_cli.core.messages.record import Record
@@ -102,7 +102,7 @@ def test_key_must_hash_to_the_partition() -> None:
 
 
 def test_commands_of_moved_keys_are_forwarded() -> None:
-    """The target partition of the key gets the whole command, with its origin added."""
+    """The child partition of the key gets the whole command, with its origin added."""
     partition = Partition(partition_of=lambda key: 7, forward_target_of=lambda key: 5)
     decisions = partition.decide(record(4, command(color="red", deferredfrom="3/1")))
     assert [(forward.partition, forward.key) for forward in decisions.forwards] == [(5, b"a")]
@@ -111,7 +111,7 @@ def test_commands_of_moved_keys_are_forwarded() -> None:
 
 
 def test_forwarded_command_is_deferred() -> None:
-    """The id of a forwarded command is not remembered, because the target partition decides the command by its id."""
+    """The id of a forwarded command is not remembered, because the child partition decides the command by its id."""
     partition = Partition(partition_of=lambda key: 7, forward_target_of=lambda key: 5)
     verdict = partition.verdict(record(4, command()))
     assert (verdict["status"], verdict["reason"], verdict["movedto"]) == ("deferred", "MOVED", 5)
@@ -187,10 +187,10 @@ def test_expiry_is_exact_to_the_millisecond() -> None:
         assert raised.value.outcome_fields == {"decidedat": "2026-11-21T01:02:03.457Z"}
 
 
-def test_longest_key_is_kept_without_bytes() -> None:
+def test_longest_key_is_kept() -> None:
     for length, keeps_key in ((1024, True), (1025, False)):
         original = Record(0, 5, b"k" * length, b"v", [("a", b"1")])
-        assert without_bytes(original) == Record(0, 5, original.key if keeps_key else None)
+        assert without_unsafe_parts(original) == Record(0, 5, original.key if keeps_key else None)
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_context_has_id_version_and_time() -> None:
 
 @pytest.mark.parametrize("timestamp", [MILLISECONDS, -1, 2**62])
 def test_context_has_the_time_of_events(timestamp: int) -> None:
-    """The record's time counts, not the owner's clock. A time outside the calendar is the epoch for both."""
+    """The record's time counts, not the owner's clock. If it is outside the calendar, both have the epoch."""
     (event,) = decided_events(command("Note", {}), timestamp=timestamp)
     context_time = datetime.fromisoformat(event["data"]["at"][2])
     assert context_time == datetime.fromisoformat(event["time"]) and context_time.utcoffset() == timedelta(0)

@@ -121,7 +121,7 @@ def test_poison_command_fails_without_code() -> None:
 
 
 def test_letter_of_given_up_offset_is_empty() -> None:
-    partition = Partition(given_up_offsets=frozenset({4}))
+    partition = Partition(force_failed=frozenset({4}))
     verdict = partition.verdict(record(4, command()), record(5, command()))
     assert verdict["status"] == "accepted"
     assert json.loads(partition.outcomes[0][0])["data"]["reason"] == "TOO_LARGE"

@@ -13,7 +13,7 @@ from cqrs_cli.core.aggregate.erased import ERASED, Erased
 from cqrs_cli.core.aggregate.errors import InvalidAggregate
 from cqrs_cli.core.erasure import Erase, decide_erase, decode_erase
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.masking import mask
+from cqrs_cli.core.personal.message_redaction import redact_message
 from cqrs_cli.testing import laws
 from cqrs_cli.testing.strategies import messages_of
 from tests.core.personal.customer import CUSTOMER, Customer, Ordered, Registered, decide, evolve
@@ -55,7 +55,7 @@ def test_erase_may_name_a_key() -> None:
 
 @given(messages_of([Customer]))
 def test_erased_folds_to_the_redacted_state(customer: Customer) -> None:
-    assert CUSTOMER.step(customer, ERASED, ERASED_DATA) == mask(customer)
+    assert CUSTOMER.step(customer, ERASED, ERASED_DATA) == redact_message(customer)
 
 
 def test_evolve_gets_the_redacted_state() -> None:
@@ -71,7 +71,7 @@ def test_evolve_of_erased_must_return_a_state() -> None:
 
 
 def test_reserved_event_is_not_of_the_aggregate() -> None:
-    """`decide` cannot return it, because `decide` knows no key."""
+    """`decide` cannot return an `Erased`, because `decide` knows no key."""
     aggregates = [CUSTOMER, aggregate_with(evolve_closing)]
     assert [aggregate.evolves_erased for aggregate in aggregates] == [False, True]
     assert all(

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from cqrs_cli.core.context import BatchContext, Decisions
 from cqrs_cli.core.failed_check import record_failed_check
-from cqrs_cli.core.messages.outcome import WrittenVerdict
+from cqrs_cli.core.messages.outcome import VerdictWithoutDeferral
 from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from tests.core.tally import command, record
 
@@ -26,7 +26,9 @@ def tracebacks(*errors: Exception) -> dict[str, str]:
             raise error
         failed_check = CheckFailed(Reason.HANDLER_ERROR, f"tally.py:7: {type(error).__name__}: {error}")
         failed_check.__cause__ = error
-        record_failed_check(decisions, context, record(0, command()), WrittenVerdict(status=""), failed_check)
+        record_failed_check(
+            decisions, context, record(0, command()), VerdictWithoutDeferral(status=""), failed_check
+        )
     assert decisions.reason_counts == {"HANDLER_ERROR": len(errors)} and len(decisions.dead_letters) == len(
         errors
     )
@@ -51,5 +53,7 @@ def test_only_errors_of_the_code_are_kept() -> None:
     decisions, context = Decisions(0), BatchContext(0, lambda _: None, lambda *_: None, lambda: 0)
     failed_check = CheckFailed(Reason.BUSINESS_RULE, "no")
     failed_check.__cause__ = KeyError("why")
-    record_failed_check(decisions, context, record(0, command()), WrittenVerdict(status=""), failed_check)
+    record_failed_check(
+        decisions, context, record(0, command()), VerdictWithoutDeferral(status=""), failed_check
+    )
     assert decisions.tracebacks == {}

@@ -27,7 +27,14 @@ class GeneralPathBatch(Batch):
 
 def decide_all(batch_class: type[Batch], stream: list[Record], context: dict[str, Any], size: int) -> Any:
     """Return all results of a batch, decided in pieces, and the calls of `decide`."""
-    batch = batch_class(NOTES, BatchContext(3, lambda _: None, lambda *_: None, lambda: 6000, **context))
+    remembered = context.get("remembered", {})
+    context = {
+        "dedup_entry_of": lambda *ids: remembered.get(ids),
+        "greatest_id": lambda: max((command_id for _, command_id in remembered), default=""),
+        "deferrals": Deferrals(topic_id="T", partition=3),
+        **{name: value for name, value in context.items() if name != "remembered"},
+    }
+    batch = batch_class(NOTES, BatchContext(3, lambda _: None, now=lambda: 6000, **context))
     decided_commands.clear()
     results: list[Any] = []
     try:
@@ -60,11 +67,17 @@ def test_both_paths_give_the_same(stream: list[Record], context: dict[str, Any],
         for n, record in enumerate(stream)
     ]
     context = {"topic": "notes.commands", "dedup_window": 1000, **context}
-    fast_path = decide_all(Batch, numbered, {**context, "deferrals": Deferrals(topic="T", partition=3)}, size)
-    general_path = decide_all(
-        GeneralPathBatch, numbered, {**context, "deferrals": Deferrals(topic="T", partition=3)}, size
-    )
-    assert fast_path == general_path
+    assert decide_all(Batch, numbered, context, size) == decide_all(GeneralPathBatch, numbered, context, size)
+
+
+@pytest.mark.covers("decided-once")
+@pytest.mark.parametrize("size", [1, 2])
+def test_deferred_command_has_one_decision(size: int) -> None:
+    """The repetition is in the same piece as the first record, or in the next piece."""
+    stream = [note({"mode": "later"}), note({"mode": "later"})]
+    fast_path = decide_all(Batch, stream, {}, size)
+    assert fast_path == decide_all(GeneralPathBatch, stream, {}, size)
+    assert (fast_path[1][4]["deferred"], fast_path[1][4]["duplicate"], len(decided_commands)) == (1, 1, 1)
 
 
 FAST_PATH_COMMANDS: list[tuple[list[str], dict[str, Any]]] = [
@@ -123,7 +136,7 @@ def test_both_paths_limit_large_events(context: dict[str, Any], reason: list[str
 @pytest.mark.parametrize("batch_class", [Batch, GeneralPathBatch])
 def test_batch_has_no_reference_cycle(batch_class: type[Batch], mode: str) -> None:
     """Owners do not collect garbage while they decide, so a batch must be freed with its last reference."""
-    deferrals = Deferrals(topic="T", partition=3)
+    deferrals = Deferrals(topic_id="T", partition=3)
     batch = batch_class(
         NOTES, BatchContext(3, lambda _: None, lambda *_: None, lambda: 6000, deferrals=deferrals)
     )

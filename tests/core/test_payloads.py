@@ -155,7 +155,7 @@ def partition_with_payloads(**context: Any) -> Partition:
 
 @pytest.mark.covers("payloads")
 def test_large_events_become_payloads() -> None:
-    """Large events are folded and counted as others. Their payload is returned once, to be uploaded first."""
+    """Large events are folded and counted as other events. Their payload is returned once, to be uploaded first."""
     partition, inline_partition = partition_with_payloads(), Partition()
     inline_partition.decide(record(0, command(data={"n": 3})))
     assert (partition.states, partition.last_outcome()) == (

@@ -15,8 +15,8 @@ COUNTER = Aggregate.of("counter", counter.decider)
 def test_reserved_commands_have_class_and_type(command_class: type[cqrs.Command]) -> None:
     reserved = reserved_command(command_class)
     assert reserved is not None
-    assert reserved.wire == f"cqrs.{command_class.__name__}"
-    assert RESERVED_COMMANDS[reserved.wire] is reserved
+    assert reserved.wire_type == f"cqrs.{command_class.__name__}"
+    assert RESERVED_COMMANDS[reserved.wire_type] is reserved
     data = b"{}" if command_class is cqrs.Erase else b'{"id":"7"}'
     assert type(reserved.decode(data)) is command_class
 
@@ -28,7 +28,9 @@ def test_ordinary_commands_are_not_reserved() -> None:
 def test_only_personal_aggregates_are_erased() -> None:
     def accepted_types(aggregate: Aggregate) -> list[str]:
         return [
-            reserved.wire for reserved in RESERVED_COMMANDS.values() if reserved.is_accepted_by(aggregate)
+            reserved.wire_type
+            for reserved in RESERVED_COMMANDS.values()
+            if reserved.is_accepted_by(aggregate)
         ]
 
     assert accepted_types(CUSTOMER) == ["cqrs.Cancel", "cqrs.Release", "cqrs.Erase"]

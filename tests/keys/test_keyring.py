@@ -24,7 +24,7 @@ BOTH_KEKS = keyring_document(new=NEW_KEK, old=OLD_KEK)
 
 def check_current_kek(keyring: Keyring) -> None:
     wrapped = keyring.wrap("customer.keys", "c-42", KEY)
-    assert wrapped.master == keyring.current == "new"
+    assert wrapped.kek_name == keyring.current == "new"
     assert keyring.unwrap("customer.keys", "c-42", wrapped).secret == KEY.secret
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cqrs_cli.core.personal.encryption import DamagedValueError, DataKey, aes_siv
-from cqrs_cli.keys.topic import KeyTable, WrappedKey, key_value, read_key, unwrap_key, wrap_key
+from cqrs_cli.keys.topic import SubjectKeys, WrappedKey, key_value, read_key, unwrap_key, wrap_key
 
 KEK = aes_siv(bytes(range(64)))
 KEY = DataKey.of_random(bytes(range(72)))
@@ -51,31 +51,31 @@ def test_invalid_records_are_refused(value: bytes) -> None:
 
 
 def test_tombstone_removes_a_key() -> None:
-    assert KeyTable().with_record(ONE_KEY).with_record(None) == KeyTable()
+    assert SubjectKeys().with_record(ONE_KEY).with_record(None) == SubjectKeys()
 
 
 @given(st.permutations([ONE_KEY, ONE_KEY, None]), st.sampled_from([None, 0, 9]))
-def test_ended_key_never_comes_back(records: list[WrappedKey | None], end: int | None) -> None:
+def test_deleted_key_never_comes_back(records: list[WrappedKey | None], end: int | None) -> None:
     """A lagging cache may read the records in any order, and miss the tombstone."""
-    table = KeyTable().with_record(ONE_KEY).with_erased("one")
+    keys = SubjectKeys().with_record(ONE_KEY).with_erased("one")
     for record in records:
-        table = table.with_record(record)
-    assert table.current is None and table.treatment("one", 0, end) == "erased"
+        keys = keys.with_record(record)
+    assert keys.current is None and keys.treatment("one", 0, end) == "redact"
 
 
 def test_ending_one_key_keeps_the_next() -> None:
-    table = KeyTable().with_record(OTHER_KEY).with_erased("one")
-    assert table.treatment("other", 0, None) == "open"
+    keys = SubjectKeys().with_record(OTHER_KEY).with_erased("one")
+    assert keys.treatment("other", 0, None) == "decrypt"
 
 
 @pytest.mark.parametrize(
     ("read_until", "end", "treatment"),
-    [(7, None, "wait"), (7, 8, "wait"), (8, 8, "erased"), (0, 0, "erased")],
+    [(7, None, "read more"), (7, 8, "read more"), (8, 8, "redact"), (0, 0, "redact")],
 )
 def test_missing_key_is_erased_only_after_reading(read_until: int, end: int | None, treatment: str) -> None:
-    assert KeyTable().with_record(ONE_KEY).treatment("other", read_until, end) == treatment
+    assert SubjectKeys().with_record(ONE_KEY).treatment("other", read_until, end) == treatment
 
 
 def test_erased_key_ends_deferred_commands() -> None:
-    table = KeyTable().with_record(OTHER_KEY)
-    assert table.is_erased("one") and not table.is_erased("other") and KeyTable().is_erased("other")
+    keys = SubjectKeys().with_record(OTHER_KEY)
+    assert keys.is_erased("one") and not keys.is_erased("other") and SubjectKeys().is_erased("other")

@@ -4,10 +4,9 @@ import pytest
 
 from cqrs_cli.core.messages.payload_reference import find_reference
 from cqrs_cli.errors import PayloadUnavailableError
-from cqrs_cli.runs.reporter import Reporter
 from cqrs_cli.status.aggregates import aggregate_statuses
 from cqrs_cli.status.partition import PartitionStatus
-from cqrs_cli.telemetry.blocked_file import read_reason
+from cqrs_cli.telemetry.status_file import read_status
 from tests.payloads.bank import LARGE_NAME, Bank, account_history, open_large_account, running_supervisor
 from tests.payloads.stores import EACH_STORE
 from tests.support.waiting import eventually
@@ -97,19 +96,16 @@ def test_event_waits_for_its_payload(bank: Bank) -> None:
     """
     bank.send_inline("ada", "Open", f"owner=ada{LARGE_NAME}")
     bank.store.reject_requests()
-    with running_supervisor(bank, "state") as supervisor:
-        reporter = Reporter(supervisor)
+    with running_supervisor(bank, "state"):
 
         def blocked() -> str:
-            reporter.report()
-            return read_reason(bank.harness.shard_path())
+            return read_status(bank.harness.shard_path()).blocked
 
         assert "could not be stored" in eventually(blocked)
-        assert partition_status(bank).waits_for == blocked()
+        assert partition_status(bank).wait_reason == blocked()
         assert bank.events() == [] and bank.harness.outcomes() == []
         bank.store.accept_requests()
         eventually(lambda: bank.harness.outcomes())
         eventually(lambda: not blocked())
-        reporter.close()
     assert bank.decide() == ["accepted"]
     assert bank.harness.violations("state") == []

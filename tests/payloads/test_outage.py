@@ -37,7 +37,7 @@ def test_owner_waits_for_the_server(bank: Bank, server: ObjectServer) -> None:
     for subject in ("ada", "bob"):
         bank.send(subject, "Open", f"owner={subject}{LARGE_NAME}")
     server.kill()
-    with running_owners(replace(bank.harness.plan(), targets=None)):
+    with running_owners(replace(bank.harness.plan(), end_offsets=None)):
         with socket.create_server(("127.0.0.1", server.port)) as refusing_server:
             refusing_server.settimeout(30)
             refusing_server.accept()[0].close()

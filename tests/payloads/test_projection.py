@@ -9,7 +9,7 @@ import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.settings import load_settings
-from cqrs_cli.telemetry.task_messages import TaskMessages
+from cqrs_cli.telemetry.listener import DatagramListener
 from tests.following.processes.process_harness import order_placed
 from tests.following.projections.topics import create_order_topics, write_events
 from tests.payloads.bank import LARGE_NAME
@@ -47,9 +47,9 @@ def test_projection_waits_for_a_lost_event(
     with_store = replace(connection, payloads=store.address)
     preparation = prepare_projection(settings, with_store, recent_orders(), database, print)
     assert preparation.live is not None
-    plan = replace(preparation.live, targets=stable_ends(preparation.live))
+    plan = replace(preparation.live, end_offsets=stable_ends(preparation.live))
     results: list[ProjectorResult] = []
-    with TaskMessages("127.0.0.1") as task_notes:
+    with DatagramListener("127.0.0.1") as task_notes:
         task_results = run_task(plan, range(len(plan.sources)), ROOT, ROOT, task_notes.address)
         thread = threading.Thread(target=lambda: results.extend(task_results))
         thread.start()

@@ -16,7 +16,7 @@ from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail
 from cqrs_cli.kafka.topics.checks import aggregate_topics
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.keyspace.key_space import KeySpace
-from cqrs_cli.scans.replay.task import ReplayPlan, total_part
+from cqrs_cli.scans.replay.task import ReplayPlan, replay_part
 from cqrs_cli.scans.whatif.task import WhatifResult, simulate
 from cqrs_cli.spark.offset_ranges import OffsetRange
 from cqrs_cli.spark.options import SourceKind
@@ -85,12 +85,12 @@ def test_replay_folds_payloads(bank_with_account: Bank) -> None:
         bounds,
         KeySpace.fixed(1, "murmur2"),
     )
-    result = total_part(plan, 0)
+    result = replay_part(plan, 0)
     assert result.error is None and result.total.aggregates == 1
     bank_with_account.store.alter(reference(bank_with_account), bank_with_account.folder)
-    assert isinstance(total_part(plan, 0).error, PayloadUnavailableError)
+    assert isinstance(replay_part(plan, 0).error, PayloadUnavailableError)
     storeless = replace(plan, connection=replace(plan.connection, payloads=None))
-    assert isinstance(total_part(storeless, 0).error, ContradictionError)
+    assert isinstance(replay_part(storeless, 0).error, ContradictionError)
 
 
 @pytest.mark.covers("payloads")
@@ -141,7 +141,7 @@ def test_tail_of_events_has_their_data(bank_with_account: Bank) -> None:
     """Projections and process managers get events with their data, and skip no event without its payload."""
     harness, event_reference = bank_with_account.harness, reference(bank_with_account)
     source = EventPartition("bank_account", harness.topics.events, 0)
-    tail = PartitionTail(harness.connection, source, 0, lambda text: None, harness.connection.payload_codec())
+    tail = PartitionTail(harness.connection, source, 0, harness.connection.payload_codec())
     payload = bank_with_account.store.file(event_reference, bank_with_account.folder).read_bytes()
     bank_with_account.store.alter(event_reference, bank_with_account.folder)
 

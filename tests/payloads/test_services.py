@@ -11,8 +11,8 @@ import pytest
 from cqrs_cli.following.processes.plan import ProcessPlan
 from cqrs_cli.following.processes.supervisor import ReactingSupervisor, create_supervisors
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.telemetry.blocked_file import read_reason
-from cqrs_cli.telemetry.task_messages import TaskMessages
+from cqrs_cli.telemetry.listener import DatagramListener
+from cqrs_cli.telemetry.status_file import read_status
 from tests.following.processes.process_harness import ProcessHarness, expected_payments, read_records
 from tests.payloads.orders import large_order
 from tests.payloads.stores import FolderStore
@@ -34,7 +34,7 @@ def harness(connection: Connection, prefix: str, store: FolderStore, tmp_path: P
 def running_process(plan: ProcessPlan) -> Iterator[ReactingSupervisor]:
     """Run a process manager on one partition, with accessible notes."""
     stopping = threading.Event()
-    supervisor, *_ = create_supervisors(plan, plan.subscriptions, 0, stopping)
+    (supervisor,) = create_supervisors(plan, plan.subscriptions[:1], 0, stopping)
     with running_with_reporter(supervisor):
         yield supervisor
 
@@ -45,7 +45,7 @@ def test_process_forwards_large_data(harness: ProcessHarness, store: FolderStore
     event, reference = large_order(store, harness.prefix, 1)
     harness.write_events([event])
     harness.place_orders(2, 1)
-    harness.run_once(beginning=True)
+    harness.run_once(from_beginning=True)
     assert harness.payment_requests() == expected_payments(1, 2)
     large, small = harness.sent_commands()
     assert (large["datasha256"], small["data"]) == (reference.sha256, {"customer": "ann"})
@@ -55,7 +55,7 @@ def test_process_forwards_large_data(harness: ProcessHarness, store: FolderStore
     assert [outcome.data.status for outcome in payments.outcomes()] == ["accepted"] * 2
     assert payments.violations() == []
     reactions = verify_reactions(harness)
-    assert (reactions.listed, reactions.commands, reactions.changed_commands) == ([], 4, 0)
+    assert (reactions.listed_violations, reactions.command_count, reactions.changed_commands) == ([], 4, 0)
 
 
 @pytest.mark.covers("payloads")
@@ -75,20 +75,20 @@ def test_process_waits_for_a_lost_event(harness: ProcessHarness, store: FolderSt
         for record in read_records(harness.connection, harness.events, 0)
         if record.key == event.key
     )
-    plan = harness.plan(once=False, beginning=True)
+    plan = harness.plan(once=False, from_beginning=True)
     with (
-        TaskMessages("127.0.0.1") as task_notes,
+        DatagramListener("127.0.0.1") as task_notes,
         running_process(replace(plan, reports=task_notes.address)) as process,
     ):
         (note,) = eventually(task_notes.take_new_messages)
         assert f"{harness.events}:0@{offset} refers to payload {reference.sha256}: it is missing" in note
         assert harness.payment_requests() == expected_payments(0, 1)
-        eventually(lambda: "it is missing" in str(source_statuses(harness)["order"].waits_for))
+        eventually(lambda: "it is missing" in str(source_statuses(harness)["order"].wait_reason))
         (store.path / f"{harness.prefix}payment").write_text("a file where the folder should be")
         store.put(payload, f"{harness.prefix}order")
         eventually(lambda: "could not be stored" in process.notes[-1])
-        eventually(lambda: "could not be stored" in str(source_statuses(harness)["order"].waits_for))
+        eventually(lambda: "could not be stored" in str(source_statuses(harness)["order"].wait_reason))
         assert harness.payment_requests() == expected_payments(0, 1)
         (store.path / f"{harness.prefix}payment").unlink()
         eventually(lambda: harness.payment_requests() == expected_payments(0, 3))
-        eventually(lambda: not read_reason(process.plan.status_folder(process.subscription)))
+        eventually(lambda: not read_status(process.plan.status_folder(process.subscription)).blocked)

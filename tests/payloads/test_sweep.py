@@ -6,15 +6,15 @@ from cqrs_cli.client.queries.payloads import digests_in
 from cqrs_cli.core.messages.payload_reference import PayloadReference, reference_to, with_reference
 from cqrs_cli.core.messages.record import UNREADABLE_HEADERS, Record
 from cqrs_cli.errors import PayloadUnavailableError
-from cqrs_cli.payloads.store import ASIDE
-from cqrs_cli.payloads.sweep import SPARED, Sweep, SweepResult
+from cqrs_cli.payloads.store import UNUSED_SUBFOLDER
+from cqrs_cli.payloads.sweep import MIN_UNUSED_AGE, Sweep, SweepResult
 from tests.core.tally import command, record
 from tests.payloads.stores import EACH_STORE, FOLDER, FolderStore
 
 
 def old_payload(store: FolderStore, data: bytes) -> PayloadReference:
     reference = store.put(data)
-    store.make_older(reference, SPARED + 10)
+    store.make_older(reference, MIN_UNUSED_AGE + 10)
     return reference
 
 
@@ -27,7 +27,7 @@ def counts(result: SweepResult) -> tuple[int, int, int, int]:
 
 
 def is_put_aside(store: FolderStore, reference: PayloadReference) -> bool:
-    return (store.path / FOLDER / ASIDE / reference.sha256).exists()
+    return (store.path / FOLDER / UNUSED_SUBFOLDER / reference.sha256).exists()
 
 
 @pytest.mark.program
@@ -41,7 +41,7 @@ def test_unused_payload_is_deleted_in_two_steps(store: FolderStore) -> None:
     references = [used, unused, young]
     assert store.transfer.fetch(FOLDER, references) == {used: b"used", unused: b"unused", young: b"young"}
     assert counts(sweep(store, used)) == (2, 0, 0, 0)
-    store.make_file_older(store.path / FOLDER / ASIDE / unused.sha256, SPARED + 10)
+    store.make_file_older(store.path / FOLDER / UNUSED_SUBFOLDER / unused.sha256, MIN_UNUSED_AGE + 10)
     assert counts(sweep(store, used)) == (2, 0, 0, 1)
     assert store.files() == sorted([used.sha256, young.sha256])
 
@@ -51,7 +51,7 @@ def test_unused_payload_is_deleted_in_two_steps(store: FolderStore) -> None:
 def test_payload_with_late_record_is_restored(store: FolderStore) -> None:
     late = old_payload(store, b"late")
     sweep(store)
-    store.make_file_older(store.path / FOLDER / ASIDE / late.sha256, SPARED + 10)
+    store.make_file_older(store.path / FOLDER / UNUSED_SUBFOLDER / late.sha256, MIN_UNUSED_AGE + 10)
     assert counts(sweep(store, late)) == (1, 0, 1, 0)
     assert store.file(late).exists() and not is_put_aside(store, late)
 
@@ -98,7 +98,7 @@ def test_foreign_files_are_kept(store: FolderStore) -> None:
     foreign, draft = store.path / FOLDER / "README", store.path / FOLDER / f".{reference.sha256}.{'0' * 32}"
     for file in (foreign, draft):
         file.write_text("x")
-        store.make_file_older(file, SPARED + 10)
+        store.make_file_older(file, MIN_UNUSED_AGE + 10)
     assert counts(sweep(store, reference)) == (1, 0, 0, 1)
     assert foreign.exists() and not draft.exists()
 

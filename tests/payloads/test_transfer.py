@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 
 import pytest
 
@@ -19,6 +20,18 @@ def test_payloads_are_read_back(store: FolderStore) -> None:
     datas = [b"x" * size for size in (0, 1, 1000, 9_000_000)]
     references = [store.put(data) for data in datas]
     assert store.transfer.fetch(FOLDER, references) == dict(zip(references, datas, strict=True))
+
+
+@EACH_STORE
+def test_successful_calls_do_not_pause(store: FolderStore) -> None:
+    """A pause before a retry takes at least 0.1 s."""
+    transfer = PayloadTransfer(store.address._replace(retry_for=20))
+    reference, durations = store.put(b"data"), []
+    for _ in range(5):
+        started_at = time.monotonic()
+        transfer.fetch(FOLDER, [reference])
+        durations.append(time.monotonic() - started_at)
+    assert min(durations) < 0.1
 
 
 @EACH_STORE
@@ -124,7 +137,7 @@ def test_hanging_calls_start_no_threads() -> None:
     eventually(lambda: pool.call(dict.fromkeys(range(4), hang), 0.05) == {} and len(hanging_calls) == 2)
     assert pool.call({"next": lambda: 1}, 0.05) == {}
     assert len([thread for thread in threading.enumerate() if thread.name == "payloads"]) >= 2
-    assert pool._threads == 2
+    assert pool._thread_count == 2
     never_set.set()
 
 

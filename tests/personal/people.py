@@ -16,6 +16,7 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.personal.encrypted_data import encrypt_data
 from cqrs_cli.core.personal.encryption import DataKey, ValueLocation
+from cqrs_cli.following.gateway.token import Access
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import KEYS_CONFIGS
@@ -31,6 +32,9 @@ from tests.support.waiting import eventually
 ANN = Registered("Ann Smith", "ann@home", "free")
 ANNS_DATA = {"name": "Ann Smith", "mail": "ann@home", "plan": "free"}
 MASKED_DATA = {"name": "", "mail": "x@invalid", "plan": "free"}
+
+#: The tokens of a gateway: the second may see personal values.
+TOKENS = {"token-of-everybody": Access(), "the-right-to-see": Access(frozenset({"read", "personal"}))}
 
 FIRST_KEY, SECOND_KEY = (DataKey.of_random(bytes([byte]) * 72) for byte in (1, 2))
 

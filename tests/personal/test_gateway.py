@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.following.gateway import streams
-from cqrs_cli.following.gateway.token import GatewayTokens
 from tests.following.gateway.conftest import GatewayClient, open_stream, running_gateway
-from tests.personal.people import ANNS_DATA, FIRST_KEY, MASKED_DATA, SECOND_KEY, People
+from tests.personal.people import ANNS_DATA, FIRST_KEY, MASKED_DATA, SECOND_KEY, TOKENS, People
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -23,10 +22,11 @@ WITH_TOKEN = {"Authorization": "Bearer the-right-to-see"}
 def gateway(people: People, tmp_path: Path) -> Iterator[GatewayClient]:
     people.register_with_new_key("ann", FIRST_KEY)
     aggregate = people.harness.aggregate
-    folder, tokens = tmp_path / "gateway", GatewayTokens(personal="the-right-to-see")
+    folder = tmp_path / "gateway"
     with running_gateway(
-        people.connection, people.topics, folder, read_only=True, tokens=tokens, aggregate=aggregate
+        people.connection, people.topics, folder, read_only=True, tokens=TOKENS, aggregate=aggregate
     ) as client:
+        client.token = "token-of-everybody"
         yield client
 
 

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.following.gateway.token import GatewayTokens
 from cqrs_cli.keys.address import KeyRingAddress
 from tests.following.gateway.conftest import GatewayClient, open_stream, running_gateway
-from tests.personal.people import FIRST_KEY, SECOND_KEY, People
+from tests.personal.people import FIRST_KEY, SECOND_KEY, TOKENS, People
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -29,11 +28,12 @@ def gateway(people: People, tmp_path: Path) -> Iterator[GatewayClient]:
     people.register_with_new_key("ann", FIRST_KEY)
     (people.folder / "other.json").write_text(json.dumps({"2027": OTHER_KEK}))
     connection = replace(people.connection, keys=KeyRingAddress("file:other.json", people.folder))
-    tokens, aggregate = GatewayTokens(personal="the-right-to-see"), people.harness.aggregate
+    aggregate = people.harness.aggregate
     folder = tmp_path / "gateway"
     with running_gateway(
-        connection, people.topics, folder, read_only=True, tokens=tokens, aggregate=aggregate
+        connection, people.topics, folder, read_only=True, tokens=TOKENS, aggregate=aggregate
     ) as client:
+        client.token = "token-of-everybody"
         yield client
 
 

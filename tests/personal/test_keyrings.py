@@ -26,7 +26,7 @@ SPARK_COMMANDS = ("run", "replay", "export", "sql", "verify customer", "whatif")
 
 SPARK_MARKS = (pytest.mark.spark, pytest.mark.slow, pytest.mark.nightly)
 
-TABLE_HEADER = "command | no keyring | a KEK is missing"
+TABLE_HEADER = "command | the setting `keyring` is missing | the keyring lacks a KEK that the command needs"
 
 #: The arguments of the commands in the page's table.
 CALLS = {
@@ -34,7 +34,7 @@ CALLS = {
     "rebuild": "rebuild customer",
     "replay --personal": "replay customer --out out --personal",
     "export --personal": "export customer --out out --personal",
-    "serve --personal-token-file": "serve customer --personal-token-file token",
+    "serve": "serve customer --token-file token",
     "show": "show customer ann",
     "tail": "tail customer events",
     "trace": "trace ann.0 --since 1d",
@@ -150,7 +150,7 @@ def run_cqrs(
     code = (ROOT / "tests/core/personal/customer.py").read_text().partition("\nCUSTOMER = ")[0]
     for name, text in {
         "lacking.json": json.dumps(keyring),
-        "token": "t" * 40,
+        "token": f"{'t' * 40} personal",
         "people/customer.py": code,
         "processes/greeting.py": PROCESS_CODE,
         "projections/names.py": PROJECTION_CODE,
@@ -195,7 +195,7 @@ def cases(exit_code_of: Callable[[Row], int]) -> list[object]:
             else SPARK_MARKS[: 2 if row.command == "run" else 3],
         )
         for row in rows()
-        if (row.command, exit_code_of(row)) != ("serve --personal-token-file", 0)
+        if (row.command, exit_code_of(row)) != ("serve", 0)
     ]
 
 
@@ -222,7 +222,7 @@ def test_unreadable_keyring_is_an_error(run_cqrs: RunCqrs) -> None:
         "trace",
         "send --dry-run",
         "rebuild",
-        "serve --personal-token-file",
+        "serve",
         "project",
     ):
         exit_code, output = run_cqrs(CALLS[command], "nothing.json")

@@ -52,7 +52,7 @@ def copying(people: People) -> People:
 def run_process(people: People, connection: Connection) -> list[BaseException]:
     """Run the process manager up to the present end of the events, and return the errors."""
     loaded = {"copying": load_process("copying", people.folder, "people")}
-    plan = prepare_processes(people.harness.settings, connection, loaded, once=True, beginning=True)
+    plan = prepare_processes(people.harness.settings, connection, loaded, once=True, from_beginning=True)
     results = run_in_this_process(replace(plan, timing=SHORT_TIMEOUTS))
     return [result.error for result in results if result.error is not None]
 

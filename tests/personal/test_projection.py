@@ -55,7 +55,7 @@ def projected_names(people: People, connection: Connection, database: str) -> Ma
     address = parse_database(f"sqlite:///{database}.db", folder)
     prepared = prepare_projection(people.harness.settings, connection, loaded, address, print)
     assert prepared.live is not None
-    plan = replace(prepared.live, targets=stable_ends(prepared.live))
+    plan = replace(prepared.live, end_offsets=stable_ends(prepared.live))
     results = list(run_task(plan, range(len(plan.sources)), folder, folder))
     assert [result.error for result in results] == [None]
     engine = open_database(address)

@@ -24,7 +24,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail
 from cqrs_cli.kafka.topics.checks import aggregate_topics
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
-from cqrs_cli.scans.replay.task import fold_part, total_part
+from cqrs_cli.scans.replay.task import fold_part, replay_part
 from cqrs_cli.spark.offset_ranges import OffsetRange
 from cqrs_cli.spark.options import SourceKind
 from cqrs_cli.spark.plan import SourcePlan
@@ -79,13 +79,13 @@ def test_lost_key_stops_whole_reads(people: People) -> None:
         read_history(people, people.connection)
     export_plan = plan_export(people.connection, people.topics, "people", people.folder)
     with pytest.raises(ContradictionError, match=message):
-        list(exported_rows(replace(export_plan, personal=True), 0, "jsonl"))
+        list(exported_rows(replace(export_plan, with_personal_values=True), 0, "jsonl"))
     assert list(exported_rows(export_plan, 0, "jsonl"))
     replay_plan = plan_replay(people.connection, people.topics, "people", people.folder)
-    error = total_part(replace(replay_plan, personal=True), 0).error
+    error = replay_part(replace(replay_plan, with_personal_values=True), 0).error
     assert isinstance(error, ContradictionError)
     assert message in error.message
-    assert total_part(replay_plan, 0).error is None
+    assert replay_part(replay_plan, 0).error is None
     assert data(read_history(people, people.connection_without_keyring)) == [MASKED_DATA]
 
 
@@ -95,7 +95,7 @@ def test_erasure_after_the_end_counts(people: People) -> None:
     end = {0: people.harness.stable_end("events")}
     people.erase("ann", FIRST_KEY)
     plan = plan_replay(people.connection, people.topics, "people", people.folder, positions=end)
-    assert total_part(replace(plan, personal=True), 0).error is None
+    assert replay_part(replace(plan, with_personal_values=True), 0).error is None
 
 
 def test_keys_of_open_transactions_are_awaited(people: People) -> None:
@@ -128,7 +128,7 @@ def test_missing_keys_topic_is_an_error(people: People, connection: Connection) 
 def open_tail(people: People, connection: Connection) -> PartitionTail:
     source = EventPartition("customer", people.topics.events, 0)
     codec = decrypting_codec(connection, source.topics, people.harness.aggregate)
-    return PartitionTail(connection, source, 0, print, codec)
+    return PartitionTail(connection, source, 0, codec)
 
 
 def poll_data(tail: PartitionTail, count: int) -> list[Any]:
@@ -186,7 +186,7 @@ def test_export_redacts_unless_personal(people: People) -> None:
     people.register_with_new_key("ann", FIRST_KEY)
     plan = plan_export(people.connection, people.topics, "people", people.folder)
     for expected_data, personal in ((MASKED_DATA, False), (ANNS_DATA, True)):
-        export_plan = replace(plan, personal=personal)
+        export_plan = replace(plan, with_personal_values=personal)
         (columns,) = exported_rows(export_plan, 0, "parquet")
         assert [row["Registered"] for row in columns.to_pylist()] == [expected_data, expected_data]
         (lines,) = exported_rows(export_plan, 0, "jsonl")
@@ -202,7 +202,7 @@ def digests(people: People) -> set[str]:
     for connection in (people.connection, people.connection_without_keyring):
         plan = plan_replay(connection, people.topics, "people", people.folder)
         for personal in (False, True):
-            result = total_part(replace(plan, personal=personal), 0)
+            result = replay_part(replace(plan, with_personal_values=personal), 0)
             assert result.error is None
             texts.add(as_hex(result.total.digest))
     return texts
@@ -217,7 +217,7 @@ def test_replays_have_one_digest(people: People) -> None:
     plan_before_erasure = plan_replay(
         people.connection, people.topics, "people", people.folder, positions=end
     )
-    assert as_hex(total_part(plan_before_erasure, 0).total.digest) == old_digest != new_digest
+    assert as_hex(replay_part(plan_before_erasure, 0).total.digest) == old_digest != new_digest
 
 
 def test_replayed_states_have_values_if_asked(people: People) -> None:
@@ -225,7 +225,7 @@ def test_replayed_states_have_values_if_asked(people: People) -> None:
     plan = plan_replay(people.connection, people.topics, "people", people.folder)
     names = []
     for personal in (True, False):
-        fold, result = fold_part(replace(plan, personal=personal), 0)
+        fold, result = fold_part(replace(plan, with_personal_values=personal), 0)
         assert fold is not None and result.error is None
         with closing(fold):
             names += [row.decoded.name for row in fold.rows()]  # type: ignore[attr-defined]

@@ -28,22 +28,22 @@ _M = TypeVar("_M", bound=Struct)
 
 @dataclass(frozen=True, eq=False)
 class Aggregate:
-    """The code and the codecs of an aggregate. The dicts have wire types as keys: `<name>.<Class>`."""
+    """A user's decider with its message classes and codecs. Keys of type `str` are wire types: `<name>.<Class>`."""
 
     name: str
     decider: Decider[Any, Any, Any]
     commands: dict[str, type[Command]]
     events: dict[str, type[Event]]  # current events, without the reserved `Erased`
     state: type[State]
-    upcasters: dict[str, Upcaster]
+    upcasters: dict[str, Upcaster]  # also of old events that have no class any more
     decode_command: dict[str, Callable[[bytes], Command]]
     decode_event: dict[str, Callable[[bytes], Event]]  # also `Erased`, and old events with an upcaster
     decode_state: Callable[[bytes], State]
     event_types: dict[type, str]  # class → wire type
     may_be_inexact: bool  # an event or the state may contain NaN, an infinity, or a time without an offset
     may_nest: bool  # the JSON of a message or of the state may nest without limit
-    decide_with_context: bool  # `decide` has a third parameter
-    package: str  # the package or module of its code; errors name lines within it
+    decides_with_context: bool  # `decide` has a third parameter
+    package: str  # the package or module of `decide`; errors name a line in it
     ce_source: str  # the CloudEvents source of its events and outcomes
     personal: PersonalSchema  # the personal fields of all messages and of the state
     has_personal_fields: bool  # in any message or in its state
@@ -91,7 +91,7 @@ class Aggregate:
             may_be_inexact=schema.may_be_inexact([*types.events, types.state]),
             may_nest=schema.may_nest([*types.commands, *types.events, types.state]),
             package=decider.decide.__module__.rpartition(".")[0] or decider.decide.__module__,
-            decide_with_context=types.decide_with_context,
+            decides_with_context=types.decides_with_context,
             ce_source=f"/cqrs/{name}",
             personal=personal,
             has_personal_fields=bool(personal),
@@ -101,8 +101,10 @@ class Aggregate:
         return aggregate
 
     def _install_upcasters(self, current_decoders: dict[str, Callable[[bytes], Event]]) -> None:
-        """Replace the decoders of events with an upcaster. The result of an upcaster is encoded, then decoded
-        with `current_decoders`, the decoders of current events. So it equals an event written in its current form.
+        """Set the decoder of each event that has an upcaster.
+
+        The upcaster's result is encoded, and decoded with `current_decoders`, the decoders of current events. So the
+        result equals an event that was written in its current form.
         """
 
         def read_back(event: Event) -> Event:
@@ -122,7 +124,7 @@ class Aggregate:
             self.decode_event[wire_type] = decode
 
     def type_of(self, event: Event) -> str:
-        """Return the type of an event on the wire."""
+        """Return the wire type of an event: `<name>.<Class>`, or `cqrs.Erased`."""
         event_class = type(event)
         if event_class is Erased:
             return ERASED
@@ -148,8 +150,8 @@ class Aggregate:
     def schema_digest(self) -> str:
         """A digest of the fields of events and state, and of the events with an upcaster: part of a shard's identity.
 
-        A shard is rebuilt after an event or an upcaster was removed, and the rebuild finds unreadable events before the
-        owner decides. Docstrings do not change the digest.
+        So a shard is rebuilt after an event or an upcaster was removed. The rebuild reads all events, and finds
+        unreadable events before the owner decides. Docstrings do not change the digest.
         """
         return schema.schema_digest([*self.events.values(), self.state], self.upcasters)
 
@@ -157,7 +159,7 @@ class Aggregate:
     def fold_digest(self) -> str:
         """A digest of the initial state and of the code that folds: `evolve`, the upcasters and the code that they use.
 
-        `run`, `check` and `doctor` warn if it changes without a new revision. The fields of messages are left out,
+        `run`, `check` and `doctor` warn if the digest changes without a new revision. It omits the fields of messages,
         because `cqrs check` compares them one by one.
         """
         decider = self.decider
@@ -174,7 +176,7 @@ class Aggregate:
 
     @cached_property
     def quick_encode(self) -> Callable[[Any], bytes]:
-        """`encode_checked` for the hot path: if no check is necessary, the encoder itself."""
+        """The encoder for the hot path: `encode_checked`, or `encode_json` if no value needs a check."""
         return self.encode_checked if self.may_be_inexact or self.may_nest else encode_json
 
     def encode_checked(self, value: Event | State) -> bytes:
@@ -203,9 +205,9 @@ class Aggregate:
 
     @cached_property
     def step_decided(self) -> Callable[[State, str, Raw | bytes], State]:
-        """`step` for events of `decide`, which are not encrypted yet: it decrypts nothing.
+        """`step` for events of `decide`, which are not encrypted yet: it does not search for encrypted values.
 
-        A member with the shape of an encrypted value is an object, which only classes in `may_look_encrypted` accept.
+        Events that are also in `classes_to_search` were searched when they were encrypted.
         """
         if not self.has_personal_fields:
             return self.step
@@ -214,10 +216,10 @@ class Aggregate:
         return self._make_step(self.decider.evolve, plain | upcast)
 
     @cached_property
-    def may_look_encrypted(self) -> frozenset[type]:
-        """The commands and events whose JSON may have a plain member with the shape of an encrypted value.
+    def classes_to_search(self) -> frozenset[type]:
+        """The commands and events whose JSON may have an unencrypted member with the shape of an encrypted value.
 
-        No other class has to be searched for such a member. Empty for an aggregate without personal fields.
+        Only these classes are searched for such members. Empty for an aggregate without personal fields.
         """
         if not self.has_personal_fields:
             return frozenset()

@@ -12,36 +12,37 @@ from cqrs_cli.core.aggregate.errors import InvalidAggregate
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-class Types(typing.NamedTuple):
+class MessageTypes(typing.NamedTuple):
     """The message classes of an aggregate, with commands and events in the order of the annotations."""
 
     commands: list[type[Command]]
     events: list[type[Event]]
     state: type[State]
-    decide_with_context: bool
+    decides_with_context: bool
 
 
-def types_of(decider: Decider[Any, Any, Any]) -> Types:
+def types_of(decider: Decider[Any, Any, Any]) -> MessageTypes:
     """Return the classes in the annotations of `decide` and `evolve`.
 
     Raises `InvalidAggregate` for a missing or wrong annotation; its message contains the correct form.
     """
-    command, decide_state, *context_parameters = _parameters(
+    command, decide_state, *context_parameters = _parameter_names(
         decider.decide, "decide(command, state)", max_parameters=3
     )
-    evolve_state, event = _parameters(decider.evolve, "evolve(state, event)")
-    commands = _messages(decider.decide, command, Command)
-    events = _messages(decider.evolve, event, Event)
-    state = _state(decider)
+    evolve_state, event = _parameter_names(decider.evolve, "evolve(state, event)")
+    commands = _message_classes(decider.decide, command, Command)
+    events = _message_classes(decider.evolve, event, Event)
+    state = _state_class(decider)
     _require_evolve_accepts(decider.decide, events)
     for function, parameter in ((decider.decide, decide_state), (decider.evolve, evolve_state)):
         _require_state(function, parameter, state)
     if context_parameters:
         _require_context(decider.decide, context_parameters[0])
-    return Types(commands, events, state, bool(context_parameters))
+    return MessageTypes(commands, events, state, bool(context_parameters))
 
 
-def _parameters(function: Callable[..., Any], form: str, max_parameters: int = 2) -> list[str]:
+def _parameter_names(function: Callable[..., Any], form: str, max_parameters: int = 2) -> list[str]:
+    """Return the names of a function's parameters; the error for a wrong number contains the correct `form`."""
     try:
         names = list(inspect.signature(function).parameters)
     except (TypeError, ValueError):
@@ -57,7 +58,7 @@ def _parameters(function: Callable[..., Any], form: str, max_parameters: int = 2
 
 def _require_evolve_accepts(decide: Callable[..., Any], events: list[type[Event]]) -> None:
     """Raise `InvalidAggregate` if the return annotation of `decide` has an event that `evolve` does not accept."""
-    for event_class in _classes(_annotation(decide, "return")):
+    for event_class in _classes_in(_annotation(decide, "return")):
         if issubclass(event_class, Event) and event_class is not Event and event_class not in events:
             raise InvalidAggregate(
                 f"{_name(decide)} returns {event_class.__name__}, which evolve does not accept: add it to the "
@@ -66,13 +67,13 @@ def _require_evolve_accepts(decide: Callable[..., Any], events: list[type[Event]
             )
 
 
-def _classes(annotation: Any) -> Iterator[type]:
+def _classes_in(annotation: Any) -> Iterator[type]:
     """Yield every class within an annotation: `Opened`, `Closed` and `Iterator` for `Iterator[Opened | Closed]`."""
     annotation = getattr(annotation, "__value__", annotation)
     if isinstance(annotation, type):
         yield annotation
     for argument in typing.get_args(annotation):
-        yield from _classes(argument)
+        yield from _classes_in(argument)
 
 
 def _require_context(decide: Callable[..., Any], parameter: str) -> None:
@@ -98,14 +99,17 @@ def _annotation(function: Callable[..., Any], parameter: str) -> Any:
         ) from error
 
 
-def _messages(function: Callable[..., Any], parameter: str, base: type) -> list[type[Any]]:
+def _message_classes(function: Callable[..., Any], parameter: str, base: type) -> list[type[Any]]:
+    """Return the subclasses of `base`, `Command` or `Event`, in the annotation of a parameter."""
     noun = base.__name__.lower()
     messages: dict[str, type[Any]] = {}
     for member in union_members(_annotation(function, parameter)):
         if not (isinstance(member, type) and issubclass(member, base) and member is not base):
+            is_swapped = isinstance(member, type) and issubclass(member, State | Command | Event)
+            order = "; the order is decide(command, state) and evolve(state, event)" if is_swapped else ""
             raise InvalidAggregate(
                 f"{_name(function)}: annotate {parameter!r} with the {noun}s it accepts, e.g. `Opened | Closed`"
-                f" (subclasses of cqrs.{base.__name__}), found {annotation_text(member)}",
+                f" (subclasses of cqrs.{base.__name__}), found {annotation_text(member)}{order}",
                 function,
             )
         if messages.setdefault(member.__name__, member) is not member:
@@ -127,7 +131,8 @@ def union_members(annotation: Any) -> tuple[Any, ...]:
     return (annotation,)
 
 
-def _state(decider: Decider[Any, Any, Any]) -> type[State]:
+def _state_class(decider: Decider[Any, Any, Any]) -> type[State]:
+    """Return the class of `initial`; raises `InvalidAggregate` for a field without a default."""
     state = type(decider.initial)
     if not issubclass(state, State) or state is State:
         raise InvalidAggregate(
@@ -156,7 +161,7 @@ def _require_state(function: Callable[..., Any], parameter: str, state: type[Sta
 def _require_plain(cls: type[Any]) -> None:
     """Require a class that is frozen, not generic, and a JSON object of its fields, so its wire form is unambiguous."""
     config = cls.__struct_config__
-    for name in _unannotated(cls):
+    for name in _unannotated_names(cls):
         value = vars(cls)[name]
         raise InvalidAggregate(
             f"{cls.__name__}.{name} has no annotation, so it is not a field: write"
@@ -177,7 +182,7 @@ def _require_plain(cls: type[Any]) -> None:
         )
 
 
-def _unannotated(cls: type[Any]) -> list[str]:
+def _unannotated_names(cls: type[Any]) -> list[str]:
     """Return the names in a class's body that look like fields but have no annotation, such as `cents = 0`."""
     field_names = {*cls.__annotations__, *cls.__struct_fields__}
     return [

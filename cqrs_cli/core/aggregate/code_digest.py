@@ -33,9 +33,9 @@ def code_digest(module: str) -> str:
 def reachable_code_digest(module: str, names: Iterable[str], messages: Collection[str] = ()) -> str:
     """Return 16 hex digits that change with the given functions and classes of a module, and the code that they use.
 
-    The digest covers all top-level statements that they reach by name, and the modules of the package that these
-    statements import. The fields of classes named in `messages` are left out, since their schemas are compared. If a
-    name is not found, the result is the `code_digest` of the module.
+    The digest covers all top-level statements that these functions and classes reach by name, and the modules of the
+    package that these statements import. It omits the fields of the classes in `messages`, because `cqrs check`
+    compares the fields. If a name is not found, the result is the `code_digest` of the module.
     """
     source = _source(module)
     tree = ast.parse(source or "")
@@ -88,7 +88,7 @@ def _source(name: str) -> str | None:
 
 
 def _package_imports(tree: ast.Module, module: str) -> Iterator[str]:
-    """Yield the modules of the same package that `module` imports."""
+    """Yield the loaded modules of the same package that `tree`, code of `module`, imports."""
     package = module.rpartition(".")[0]
     if not package:
         return

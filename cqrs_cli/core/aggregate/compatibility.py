@@ -1,6 +1,7 @@
-"""Compares the committed contract of an aggregate with its current code, for `cqrs check`: changes and advice.
+"""Compares the committed contract of an aggregate, `schemas/<aggregate>.json`, with its current code.
 
-Events in the log and commands of clients have the form of the committed contract. The current code must read them.
+Events in the log and commands of clients have the form of the committed contract, and the current code must read them.
+`cqrs check` shows the changes, with advice for each change.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,6 +11,7 @@ import msgspec
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.json_schema import aggregate_schema
+from cqrs_cli.core.aggregate.protobuf import FieldNumbers, field_numbers
 from cqrs_cli.core.aggregate.schema import without_prose
 from cqrs_cli.core.aggregate.schema_comparison import Comparison, Difference
 
@@ -17,14 +19,16 @@ Contract = Mapping[str, Any]
 
 
 class Change(NamedTuple):
-    """A change of a contract: `red` breaks existing events or clients, `amber` needs only a commit of the contract."""
+    """A change of a contract: `red` breaks existing events or clients, `amber` needs only a commit of the contract;
+    `green` means that a schema registry accepts the contract.
+    """
 
-    level: Literal["amber", "red"]
+    level: Literal["green", "amber", "red"]
     description: str
     remedy: str = ""
 
 
-#: The advice for breaking differences, by their kind: in events and in commands.
+#: The advice for breaking differences, first in events, then in commands. The keys are values of `Difference.kind`.
 _EVENT_REMEDIES = {
     "gone": "events on the log have it: keep it, or define a new event and convert this event by an upcaster",
     "required": (
@@ -44,16 +48,25 @@ _COMMAND_REMEDIES = {
 }
 
 
-def contract_of(aggregate: Aggregate) -> dict[str, Any]:
-    """Return the contract to commit for an aggregate: its JSON Schema, without prose, its revision, its fold digest."""
+def contract_of(aggregate: Aggregate, committed: Contract | None = None) -> dict[str, Any]:
+    """Return the contract to commit for an aggregate: its JSON Schema, without prose, its revision, its fold digest,
+    and the numbers of its Protobuf fields, which continue the numbers of the committed contract.
+    """
     schema = without_prose(aggregate_schema(aggregate))
     schema |= {
         "aggregate": aggregate.name,
         "revision": aggregate.decider.revision,
         "fold": aggregate.fold_digest,
+        "protobuf": field_numbers(schema["$defs"], committed_numbers(committed or {})),
     }
     plain_schema: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(schema))
     return plain_schema
+
+
+def committed_numbers(contract: Contract) -> FieldNumbers:
+    """Return the numbers of the Protobuf fields in a contract; empty if an older version of cqrs wrote it."""
+    numbers: FieldNumbers = contract.get("protobuf", {})
+    return numbers
 
 
 def compare_contracts(before: Contract, current: Contract) -> list[Change]:
@@ -63,6 +76,8 @@ def compare_contracts(before: Contract, current: Contract) -> list[Change]:
         *_event_changes(before, current),
         *_folding_changes(before, current),
     ]
+    if not changes and committed_numbers(before) != committed_numbers(current):
+        changes = [Change("amber", "numbers of Protobuf fields are not committed yet")]
     return sorted(changes, key=lambda change: change.level, reverse=True)
 
 
@@ -82,8 +97,8 @@ def _command_changes(before: Contract, current: Contract) -> Iterator[Change]:
 
 
 def _event_changes(before: Contract, current: Contract) -> Iterator[Change]:
-    readable = current["events"].keys() | set(current["retired"])
-    for name in (before["events"].keys() | set(before["retired"])) - readable:
+    readable_names = current["events"].keys() | set(current["retired"])
+    for name in (before["events"].keys() | set(before["retired"])) - readable_names:
         noun = "event" if name in before["events"] else "upcaster of event"
         yield Change(
             "red",

@@ -37,8 +37,7 @@ class Rejected(Exception):
 
 
 class Context(Struct, frozen=True, gc=False):
-    """The metadata of a command, for a `decide` with a third parameter. Every decision of the command gets an equal
-    context.
+    """The metadata of a command, for a `decide` with a third parameter. A repeated decision gets an equal context.
 
     `time` is aware, in UTC: the broker's timestamp of the command, and the `time` of its events.
     """
@@ -65,8 +64,7 @@ class Decider(Generic[_C, _S, _E]):
     changes: shards of another revision are rebuilt from the events.
 
     `upcasters` convert events of older code: `{"Deposited": from_v1}` maps the name of an event to a function from the
-    data, a dict, to a current event. The function gets the data of all events with
-    this name, old and new.
+    data, a dict, to a current event. The function gets the data of all events with this name, old and new.
     """
 
     decide: Callable[[_C, _S], Iterable[_E]] | Callable[[_C, _S, Context], Iterable[_E]]

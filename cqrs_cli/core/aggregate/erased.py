@@ -18,7 +18,7 @@ class Erased(Event):
     key: str
 
 
-#: Decodes the data of an `Erased`; raises `ValueError` (or a subclass of msgspec) for any other data.
+#: Decodes the data of an `Erased`; raises `ValueError`, or a subclass that msgspec defines, for any other data.
 read_erased: Callable[[Raw | bytes], Erased] = msgspec.json.Decoder(Erased).decode
 
 
@@ -39,7 +39,7 @@ def with_erasure(
             return redacted
         next_state = evolve(redacted, event)
         if type(next_state) is not type(redacted):
-            return next_state  # not a state: `step` raises
+            return next_state  # not a state: `Aggregate.step` raises `TypeError`
         return redact(next_state)
 
     return evolve_or_erase

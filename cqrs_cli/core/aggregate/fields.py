@@ -17,10 +17,10 @@ _LENGTHS = {"min_length": "at least {} long", "max_length": "at most {} long"}
 
 
 class FieldShape(NamedTuple):
-    """A field of a message. `fields` are the fields of the object that it holds, or that its list or dict holds."""
+    """A field of a message. If it is an object, or a list or dict of objects, `fields` are the fields of the object."""
 
     name: str  # on the wire
-    type: str  # as Python source: `int`, `'a' | 'b'`
+    type: str  # as text: `int ≥ 0`, `"red" | "blue"`
     default: str | None  # as JSON; None if the field is required
     description: str  # the description in its annotation
     path: str  # the path from the field to `fields`: `[]` for a list, `[KEY]` for a dict
@@ -39,13 +39,15 @@ def fields_of(cls: type) -> tuple[FieldShape, ...]:
 
 def _fields(type_node: TypeNode, outer_classes: tuple[type, ...]) -> tuple[FieldShape, ...]:
     """Return the fields of a type. A type that contains itself is not expanded again."""
-    outer_classes = (*outer_classes, type_node.wire.cls)
+    outer_classes = (*outer_classes, type_node.msgspec_type.cls)
     return tuple(_field(field, field_type, outer_classes) for field, field_type in type_node.fields)
 
 
 def _field(field: msgspec_types.Field, type_node: TypeNode, outer_classes: tuple[type, ...]) -> FieldShape:
     nested_objects = (
-        (path, node) for path, node in _objects_in(type_node, "") if node.wire.cls not in outer_classes
+        (path, node)
+        for path, node in _objects_in(type_node, "")
+        if node.msgspec_type.cls not in outer_classes
     )
     path, nested = next(nested_objects, ("", None))
     return FieldShape(

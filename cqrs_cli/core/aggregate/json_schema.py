@@ -22,7 +22,7 @@ PERSONAL = "x-personal"
 def message_classes(aggregate: Aggregate) -> dict[str, type[msgspec.Struct]]:
     """Return every message of an aggregate by the name of its class: commands, then events, then the state.
 
-    If a command and an event have the same name, the name gives the command.
+    If a command and an event have the same name, the result has only the command.
     """
     classes: dict[str, type[msgspec.Struct]] = {}
     for cls in (*aggregate.commands.values(), *aggregate.events.values(), aggregate.state):
@@ -40,15 +40,15 @@ def aggregate_schema(aggregate: Aggregate) -> dict[str, Any]:
     """Return the schema of all messages. `commands` and `events` (by wire type) and `state` refer to `$defs`."""
     classes = [*aggregate.commands.values(), *aggregate.events.values(), aggregate.state]
     references, definitions = components(classes, "#/$defs/{name}")
-    commands = len(aggregate.commands)
+    command_count = len(aggregate.commands)
     return {
         "$schema": DIALECT,
         "title": aggregate.name,
         "description": module_docstring(aggregate),
         "commands": dict(zip(aggregate.commands, references, strict=False)),
-        "events": dict(zip(aggregate.events, references[commands:], strict=False)),
+        "events": dict(zip(aggregate.events, references[command_count:], strict=False)),
         "state": references[-1],
-        "retired": sorted(aggregate.upcasters),
+        "retired": sorted(aggregate.upcasters),  # the events with an upcaster
         "$defs": definitions,
     }
 
@@ -70,13 +70,13 @@ def components(
     """
     classes = list(classes)
     references, definitions = schema_components(classes, template)
-    seen: set[str] = set()
+    visited: set[str] = set()
     for cls, reference in zip(classes, references, strict=True):
         node = tree_of(cls)
-        _add_time_formats(node, reference, definitions, seen)
+        _add_time_formats(node, reference, definitions, visited)
         for field in node.personal_fields:
             field_schema = definitions[definition_name(reference["$ref"], definitions)]["properties"][
-                field.wire
+                field.wire_name
             ]
             field_schema[PERSONAL] = {"erased": msgspec.json.decode(field.redacted_json)}
     _forbid_unknown_fields(classes, references, definitions)
@@ -112,27 +112,27 @@ def _collect_references(schema: Any, definitions: dict[str, Any], reached: set[s
             _collect_references(part, definitions, reached)
 
 
-def _add_time_formats(node: TypeNode, schema: Any, definitions: dict[str, Any], seen: set[str]) -> None:
+def _add_time_formats(node: TypeNode, schema: Any, definitions: dict[str, Any], visited: set[str]) -> None:
     """Add `format` to the schema of each time, in a parallel walk through type and schema."""
     if not isinstance(schema, dict):
         return
     if "$ref" in schema:
         name = definition_name(schema["$ref"], definitions)
-        if name in seen:
+        if name in visited:
             return
-        seen.add(name)
+        visited.add(name)
         schema = definitions[name]
-    if isinstance(node.wire, msgspec_types.DateTimeType):
+    if isinstance(node.msgspec_type, msgspec_types.DateTimeType):
         schema["format"] = "date-time"
     elif node.form == "union":
-        for member, member_type in zip(node.parts, node.wire.types, strict=True):
+        for member, member_type in zip(node.parts, node.msgspec_type.types, strict=True):
             if isinstance(member_type, msgspec_types.Metadata):
                 continue  # a member with a description gets no format: committed contracts have none
             for alternative in filter(partial(_is_schema_of, member), alternatives(schema)):
-                _add_time_formats(member, alternative, definitions, seen)
+                _add_time_formats(member, alternative, definitions, visited)
     else:
         for part, part_schema in _parts(node, schema):
-            _add_time_formats(part, part_schema, definitions, seen)
+            _add_time_formats(part, part_schema, definitions, visited)
 
 
 def alternatives(schema: Mapping[str, Any]) -> list[Any]:
@@ -145,17 +145,17 @@ def alternatives(schema: Mapping[str, Any]) -> list[Any]:
 def _is_schema_of(member: TypeNode, alternative: dict[str, Any]) -> bool:
     """True if `alternative` is the schema of the union member `member`.
 
-    It is enough to compare the kind, since a union has at most one time, one list and one dict.
+    Comparing the JSON types is enough, because a union has at most one time, one list and one dict.
     """
-    form, reference = alternative.get("type"), alternative.get("$ref", "")
-    if isinstance(member.wire, msgspec_types.DateTimeType):
-        return bool(form == "string")
+    json_type, reference = alternative.get("type"), alternative.get("$ref", "")
+    if isinstance(member.msgspec_type, msgspec_types.DateTimeType):
+        return bool(json_type == "string")
     if member.form == "dict":
-        return bool(form == "object")
+        return bool(json_type == "object")
     if reference:
-        name = getattr(getattr(member.wire, "cls", None), "__name__", "")
+        name = getattr(getattr(member.msgspec_type, "cls", None), "__name__", "")
         return bool(name == reference.rpartition("/")[2].rpartition(".")[2])
-    return form == "array" and member.form in ("list", "set", "tuple")
+    return json_type == "array" and member.form in ("list", "set", "tuple")
 
 
 def _parts(node: TypeNode, schema: dict[str, Any]) -> Iterator[tuple[TypeNode, Any]]:

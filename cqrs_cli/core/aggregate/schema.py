@@ -12,12 +12,13 @@ from cqrs_cli.core.aggregate.type_tree import TypeNode, tree_of
 from cqrs_cli.core.messages.json import encode_json
 
 _NO_JSON = (msgspec_types.CustomType, msgspec_types.ExtType, msgspec_types.RawType)
+#: Types whose values may be NaN, infinite, or a time without an offset. A value of `AnyType` has any type.
 _INEXACT = (
     msgspec_types.FloatType,
     msgspec_types.DecimalType,
     msgspec_types.DateTimeType,
     msgspec_types.AnyType,
-)  # an untyped value (`AnyType`) may be inexact, too
+)
 _NEVER_OBJECTS = (
     msgspec_types.NoneType,
     msgspec_types.BoolType,
@@ -39,6 +40,7 @@ _NEVER_OBJECTS = (
     msgspec_types.SetType,
     msgspec_types.FrozenSetType,
 )
+#: The members of a JSON Schema that are only for human readers.
 _PROSE = ("title", "description", "examples")
 
 
@@ -50,7 +52,7 @@ def require_json(cls: type[msgspec.Struct]) -> None:
         raise InvalidAggregate(f"the annotations of {cls.__name__} cannot be read: {error}", cls) from error
     for field in cls.__struct_fields__:
         try:
-            parts = [part.wire for part in tree_of(fields[field]).all_nodes()]
+            parts = [part.msgspec_type for part in tree_of(fields[field]).all_nodes()]
         except Exception as error:  # msgspec raises various exceptions for types that it cannot describe
             raise InvalidAggregate(f"{cls.__name__}.{field} has no form in JSON: {error}", cls) from error
         for part in parts:
@@ -72,7 +74,7 @@ def require_explicit_defaults(cls: type[msgspec.Struct]) -> None:
     msgspec omits every value that equals its default. If the objects of a dataclass have a `__dict__`, msgspec omits
     the values that were not passed to the constructor.
     """
-    for part in (node.wire for node in tree_of(cls).all_nodes()):
+    for part in (node.msgspec_type for node in tree_of(cls).all_nodes()):
         if isinstance(part, msgspec_types.StructType) and part.cls.__struct_config__.omit_defaults:
             raise InvalidAggregate(
                 f"{part.cls.__name__} has omit_defaults: a new default would change the meaning of stored "
@@ -91,7 +93,9 @@ def require_explicit_defaults(cls: type[msgspec.Struct]) -> None:
 
 def may_be_inexact(classes: Iterable[type]) -> bool:
     """True if a value of these types can contain a number that is not finite, or a time without an offset."""
-    return any(isinstance(part.wire, _INEXACT) for cls in classes for part in tree_of(cls).all_nodes())
+    return any(
+        isinstance(part.msgspec_type, _INEXACT) for cls in classes for part in tree_of(cls).all_nodes()
+    )
 
 
 def may_nest(classes: Iterable[type]) -> bool:
@@ -100,22 +104,24 @@ def may_nest(classes: Iterable[type]) -> bool:
 
 
 def _nests_without_limit(part: TypeNode, outer_ids: frozenset[int]) -> bool:
-    if isinstance(part.wire, msgspec_types.AnyType) or id(part.wire) in outer_ids:
+    if isinstance(part.msgspec_type, msgspec_types.AnyType) or id(part.msgspec_type) in outer_ids:
         return True
-    return any(_nests_without_limit(child, outer_ids | {id(part.wire)}) for child in part.child_nodes())
+    return any(
+        _nests_without_limit(child, outer_ids | {id(part.msgspec_type)}) for child in part.child_nodes()
+    )
 
 
 def may_hold_objects(cls: type[msgspec.Struct]) -> bool:
     """True if a field of a message can be an object in JSON."""
-    return not all(_is_no_object(field.type) for field in msgspec_types.type_info(cls).fields)  # type: ignore[attr-defined]
+    return not all(_is_never_object(field.type) for field in msgspec_types.type_info(cls).fields)  # type: ignore[attr-defined]
 
 
-def _is_no_object(wire: Any) -> bool:
-    while isinstance(wire, msgspec_types.Metadata):
-        wire = wire.type
-    if isinstance(wire, msgspec_types.UnionType):
-        return all(map(_is_no_object, wire.types))
-    return isinstance(wire, _NEVER_OBJECTS)
+def _is_never_object(msgspec_type: Any) -> bool:
+    while isinstance(msgspec_type, msgspec_types.Metadata):
+        msgspec_type = msgspec_type.type
+    if isinstance(msgspec_type, msgspec_types.UnionType):
+        return all(map(_is_never_object, msgspec_type.types))
+    return isinstance(msgspec_type, _NEVER_OBJECTS)
 
 
 #: The names of the items of a named tuple or of an array-like object, which msgspec's schema lacks.
@@ -127,18 +133,22 @@ def schema_components(
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return msgspec's schemas: a reference for each class, and the definitions by name.
 
-    They are equal in every process: default values are encoded as in messages, so the order of sets does not
-    depend on the hash seed. The definition of a JSON array with named items lists their names (`ITEM_NAMES`), because
-    swapped names would change the meaning of a stored array.
+    Two processes get equal schemas: default values are encoded as in messages, so the order of sets does not
+    depend on the hash seed. The definition of a JSON array with named items lists the names of the items
+    (`ITEM_NAMES`), because swapped names would change the meaning of a stored array.
     """
-    parts = [part for cls in classes for part in tree_of(cls).all_nodes() if part.form in ("object", "row")]
+    parts = [
+        part for cls in classes for part in tree_of(cls).all_nodes() if part.form in ("object", "namedtuple")
+    ]
     struct_nodes = {
-        part.wire.cls: part for part in parts if not isinstance(part.wire, msgspec_types.TypedDictType)
+        part.msgspec_type.cls: part
+        for part in parts
+        if not isinstance(part.msgspec_type, msgspec_types.TypedDictType)
     }
     references, definitions = msgspec.json.schema_components([*classes, *struct_nodes], ref_template=template)
     for reference, part in zip(references[len(classes) :], struct_nodes.values(), strict=True):
         definition = definitions[definition_name(reference["$ref"], definitions)]
-        fields = part.wire.fields
+        fields = part.msgspec_type.fields
         items = definition.get("prefixItems", ())[-len(fields) :] if fields else ()
         if items:  # an array-like object has its tag before its fields
             definition[ITEM_NAMES] = [field.encode_name for field in fields]
@@ -164,7 +174,9 @@ def schema_digest(classes: Sequence[type], upcasters: Iterable[str] = ()) -> str
     digest_input |= {f"upcaster of {name}": {} for name in upcasters}  # no name of a class contains spaces
     for cls in classes:
         for field in tree_of(cls).personal_fields:
-            digest_input[f"personal {cls.__name__}.{field.wire}"] = {"default": field.redacted_json.decode()}
+            digest_input[f"personal {cls.__name__}.{field.wire_name}"] = {
+                "default": field.redacted_json.decode()
+            }
     return hashlib.sha256(msgspec.json.encode(digest_input, order="deterministic")).hexdigest()[:16]
 
 

@@ -8,7 +8,7 @@ from cqrs_cli.core.aggregate.schema import ITEM_NAMES
 
 Schema = Mapping[str, Any]
 
-#: Keywords that contain other schemas or values, and are compared on their own.
+#: Keywords that `_compare_limits` ignores, because other functions compare their schemas or values.
 _STRUCTURE = {
     "properties",
     "required",
@@ -21,7 +21,7 @@ _STRUCTURE = {
 }
 
 
-#: The shapes (type, format) of a type, and of a wider type that includes all its values.
+#: The shape (type, format) of a narrow type, and the shape of the wider type that includes all its values.
 _WIDENED_SHAPES = (("integer", ""), ("number", ""))
 
 
@@ -29,8 +29,8 @@ class Difference(NamedTuple):
     """A difference at a field; `path` is its path, such as `lines[].price`. Every kind except `wider` breaks existing
     messages.
 
-    `gone`: the field was removed. `required`: it has no default. `value`: an enum lost a value. `type`: its type
-    changed. `unmarked`: it is no longer personal. `wider`: it accepts more values than before.
+    `gone`: the field was removed. `required`: the field has no default. `value`: an enum lost a value. `type`: the
+    field's type changed. `unmarked`: the field is no longer personal. `wider`: it accepts more values than before.
     """
 
     path: str
@@ -43,15 +43,15 @@ class Comparison:
 
     def __init__(self, before: Schema, current: Schema) -> None:
         self._before, self._current = before.get("$defs", {}), current.get("$defs", {})
-        self._seen: set[tuple[str, str]] = set()
+        self._compared_references: set[tuple[str, str]] = set()
 
     def differences(self, old: Schema, new: Schema, path: str = "") -> Iterator[Difference]:
         """Yield all differences between a schema of the old document and a schema of the new document."""
         pair = (old.get("$ref", ""), new.get("$ref", ""))
         if all(pair):
-            if pair in self._seen:  # a type that contains itself
+            if pair in self._compared_references:  # a type that contains itself
                 return
-            self._seen.add(pair)
+            self._compared_references.add(pair)
         old, new = _resolved(old, self._before), _resolved(new, self._current)
         old_alternatives, new_alternatives = alternatives(old), alternatives(new)
         if len(old_alternatives) > 1 or len(new_alternatives) > 1:
@@ -70,22 +70,23 @@ class Comparison:
         """Compare two unions: each old alternative needs a new alternative of the same shape."""
         remaining = list(new_alternatives)
         for old in old_alternatives:
-            same_kind_alternatives = [
-                candidate for candidate in remaining if self._have_same_kind(old, candidate)
+            same_type_alternatives = [
+                candidate for candidate in remaining if self._have_same_type(old, candidate)
             ]
-            if not same_kind_alternatives:
+            if not same_type_alternatives:
                 yield Difference(path, "type", f"can no longer be {_spell(_resolved(old, self._before))}")
                 continue
             match = next(
-                (candidate for candidate in same_kind_alternatives if candidate == old),
-                same_kind_alternatives[0],
+                (candidate for candidate in same_type_alternatives if candidate == old),
+                same_type_alternatives[0],
             )
             remaining.remove(match)
             yield from self.differences(old, match, path)
         for candidate in remaining:
             yield Difference(path, "wider", f"may now be {_spell(_resolved(candidate, self._current))}")
 
-    def _have_same_kind(self, old: Schema, new: Schema) -> bool:
+    def _have_same_type(self, old: Schema, new: Schema) -> bool:
+        """True if type and format are equal, or if the new type is wider."""
         shapes = _shape(_resolved(old, self._before)), _shape(_resolved(new, self._current))
         return shapes[0] == shapes[1] or shapes == _WIDENED_SHAPES
 
@@ -95,15 +96,29 @@ class Comparison:
         for keyword, suffix in (("items", "[]"), ("additionalProperties", "[KEY]")):
             if isinstance(old.get(keyword), Mapping) and isinstance(new.get(keyword), Mapping):
                 yield from self.differences(old[keyword], new[keyword], f"{path}{suffix}")
-        pairs = (old.get("prefixItems", ()), new.get("prefixItems", ()))
-        if len(pairs[0]) != len(pairs[1]):
-            yield Difference(path, "type", f"had {len(pairs[0])} items, has {len(pairs[1])}")
-        before, current = old.get(ITEM_NAMES), new.get(ITEM_NAMES)
-        if before and current and before != current:  # an earlier contract may lack the names
-            yield Difference(path, "type", f"had the items {', '.join(before)}, has {', '.join(current)}")
-        for number, (old_item, new_item) in enumerate(zip(*pairs, strict=False)):
-            yield from self.differences(old_item, new_item, f"{path}[{number}]")
+        if "prefixItems" in old or "prefixItems" in new:
+            yield from self._compare_items(old, new, path)
         yield from _compare_limits(old, new, path)
+
+    def _compare_items(self, old: Schema, new: Schema, path: str) -> Iterator[Difference]:
+        """Compare two tuples or named tuples. A named tuple may get items with defaults at its end."""
+        old_items, new_items = old.get("prefixItems", ()), new.get("prefixItems", ())
+        added = new_items[len(old_items) :]
+        old_required, new_required = _required_items(old), _required_items(new)
+        before, current = old.get(ITEM_NAMES), new.get(ITEM_NAMES)
+        if len(old_items) > len(new_items) or (added and new_required > len(old_items)):
+            yield Difference(path, "type", f"had {len(old_items)} items, has {len(new_items)}")
+        # An earlier contract may lack the names.
+        elif before and current and before != current[: len(before)]:
+            yield Difference(path, "type", f"had the items {', '.join(before)}, has {', '.join(current)}")
+        elif added:
+            yield Difference(path, "wider", f"had {len(old_items)} items, has {len(new_items)}")
+        if old_required < new_required <= len(old_items):
+            yield Difference(path, "required", f"needs {new_required} items, needed {old_required}")
+        elif new_required < old_required and len(new_items) >= len(old_items):
+            yield Difference(path, "wider", f"needs {new_required} items, needed {old_required}")
+        for number, (old_item, new_item) in enumerate(zip(old_items, new_items, strict=False)):
+            yield from self.differences(old_item, new_item, f"{path}[{number}]")
 
     def _compare_objects(self, old: Schema, new: Schema, path: str) -> Iterator[Difference]:
         before, current = old.get("properties", {}), new.get("properties", {})
@@ -147,6 +162,8 @@ def _compare_defaults(name: str, old: Schema, new: Schema, path: str) -> Iterato
 def _compare_limits(old: Schema, new: Schema, path: str) -> Iterator[Difference]:
     """Compare limits like `minimum`: a removed limit is wider, a new or changed limit may reject old values."""
     ignored = {*_STRUCTURE, "type", "format", "default", PERSONAL, ITEM_NAMES}
+    if "prefixItems" in old or "prefixItems" in new:
+        ignored |= {"minItems", "maxItems"}  # `_compare_items` compares them
     before = {key: value for key, value in old.items() if key not in ignored}
     current = {key: value for key, value in new.items() if key not in ignored}
     if before != current:
@@ -163,6 +180,12 @@ def _compare_enums(old: list[Any], new: list[Any], path: str) -> Iterator[Differ
             yield Difference(path, "wider", f"may now be {value!r}")
 
 
+def _required_items(schema: Schema) -> int:
+    """Return the number of items of a tuple that have no default."""
+    required: int = schema.get("minItems", 0)
+    return required
+
+
 def _resolved(schema: Schema, definitions: Schema) -> Schema:
     while "$ref" in schema:
         schema = definitions[schema["$ref"].rpartition("/")[2]]
@@ -174,15 +197,16 @@ def _values(schema: Schema) -> list[Any] | None:
 
 
 def _shape(schema: Schema) -> tuple[str, str]:
-    kind = "enum" if _values(schema) is not None else ""
-    return str(schema.get("type", kind)), str(schema.get("format", ""))
+    """Return type and format of a schema: `("string", "date-time")`, `("enum", "")`."""
+    default_type = "enum" if _values(schema) is not None else ""
+    return str(schema.get("type", default_type)), str(schema.get("format", ""))
 
 
 def _spell(schema: Schema) -> str:
     if (values := _values(schema)) is not None:
         return " | ".join(map(repr, values))
-    kind, form = _shape(schema)
-    return f"{kind or 'anything'} ({form})" if form else kind or "anything"
+    json_type, json_format = _shape(schema)
+    return f"{json_type or 'anything'} ({json_format})" if json_format else json_type or "anything"
 
 
 def _member_path(path: str, name: str) -> str:

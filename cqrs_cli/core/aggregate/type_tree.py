@@ -1,10 +1,10 @@
 """A type as a tree: each node has the author's annotation, and the type that msgspec derives from it.
 
 Many modules inspect messages: for columns, for fields on the command line, for random values, and for types that JSON
-cannot express. They all walk this tree, so only this module takes types apart. The annotation has
-the literal values in the author's order, while msgspec sorts them; msgspec's type has limits and tags.
+cannot express. They all walk this tree, so only this module takes types apart. A node needs both types: only the
+annotation has the values of a `Literal` in the author's order, and only msgspec's type has the limits and tags.
 
-Contracts are compared without the tree, because earlier messages exist only as JSON Schema (`schema_comparison`).
+`schema_comparison` compares contracts without the tree, because earlier messages exist only as JSON Schema.
 """
 
 import types
@@ -18,14 +18,15 @@ from msgspec import inspect as msgspec_types
 
 from cqrs_cli.core.personal.personal_fields import PersonalField, annotations_of, personal_fields
 
-#: `row` is a named tuple, `closed` an enum or a literal, `value` any other type without parts.
-Form = Literal["object", "row", "list", "set", "tuple", "dict", "union", "closed", "value"]
+#: The kinds of types that callers distinguish. `object`: a class with named members; `enum`: also a `Literal`; `value`:
+#: any other type without parts.
+Form = Literal["object", "namedtuple", "list", "set", "tuple", "dict", "union", "enum", "value"]
 
 _FORMS: dict[type, Form] = {
     msgspec_types.StructType: "object",
     msgspec_types.DataclassType: "object",
     msgspec_types.TypedDictType: "object",
-    msgspec_types.NamedTupleType: "row",
+    msgspec_types.NamedTupleType: "namedtuple",
     msgspec_types.ListType: "list",
     msgspec_types.VarTupleType: "list",
     msgspec_types.SetType: "set",
@@ -33,8 +34,8 @@ _FORMS: dict[type, Form] = {
     msgspec_types.TupleType: "tuple",
     msgspec_types.DictType: "dict",
     msgspec_types.UnionType: "union",
-    msgspec_types.LiteralType: "closed",
-    msgspec_types.EnumType: "closed",
+    msgspec_types.LiteralType: "enum",
+    msgspec_types.EnumType: "enum",
 }
 _WRAPPERS = (typing.Annotated, typing.Final, typing.Required, typing.NotRequired)
 
@@ -42,20 +43,22 @@ _WRAPPERS = (typing.Annotated, typing.Final, typing.Required, typing.NotRequired
 class TypeNode:
     """A node of the tree. Parts and fields are created on first use, because a type may contain itself."""
 
-    def __init__(self, annotation: Any, wire: Any) -> None:
-        while isinstance(wire, msgspec_types.Metadata):
-            wire = wire.type
-        self.annotation, self.wire = annotation, wire
-        self.form: Form = _FORMS.get(type(wire), "value")
+    def __init__(self, annotation: Any, msgspec_type: Any) -> None:
+        while isinstance(msgspec_type, msgspec_types.Metadata):
+            msgspec_type = msgspec_type.type
+        self.annotation, self.msgspec_type = annotation, msgspec_type
+        self.form: Form = _FORMS.get(type(msgspec_type), "value")
 
     @property
     def is_list(self) -> bool:
         """True if the type is a list in JSON."""
-        return self.form in ("list", "set", "tuple", "row") or getattr(self.wire, "array_like", False)
+        return self.form in ("list", "set", "tuple", "namedtuple") or getattr(
+            self.msgspec_type, "array_like", False
+        )
 
     @property
     def is_personal(self) -> bool:
-        """True if this is the annotation of a personal field."""
+        """True if the annotation makes a field personal."""
         return bool(annotations_of(self.annotation)[0])
 
     @property
@@ -71,34 +74,38 @@ class TypeNode:
     @cached_property
     def parts(self) -> tuple["TypeNode", ...]:
         """The item type of a list or set, item types of a tuple, key and value of a dict, members of a union."""
-        wire, wires = self.wire, tuple[Any, ...]()
+        msgspec_type, part_types = self.msgspec_type, tuple[Any, ...]()
         match self.form:
             case "list" | "set":
-                wires = (wire.item_type,)
+                part_types = (msgspec_type.item_type,)
             case "tuple":
-                wires = wire.item_types
+                part_types = msgspec_type.item_types
             case "dict":
-                wires = (wire.key_type, wire.value_type)
+                part_types = (msgspec_type.key_type, msgspec_type.value_type)
             case "union":
-                wires = wire.types
-        argument_annotations = typing.get_args(self.unwrapped) or [Any] * len(wires)
+                part_types = msgspec_type.types
+        argument_annotations = typing.get_args(self.unwrapped) or [Any] * len(part_types)
         return tuple(
-            map(TypeNode, (argument for argument in argument_annotations if argument is not UnsetType), wires)
+            map(
+                TypeNode,
+                (argument for argument in argument_annotations if argument is not UnsetType),
+                part_types,
+            )
         )
 
     @cached_property
     def fields(self) -> tuple[tuple[msgspec_types.Field, "TypeNode"], ...]:
         """The fields of an object or a named tuple, each with its type."""
-        if self.form not in ("object", "row"):
+        if self.form not in ("object", "namedtuple"):
             return ()
-        cls = typing.get_origin(self.wire.cls) or self.wire.cls
+        cls = typing.get_origin(self.msgspec_type.cls) or self.msgspec_type.cls
         type_arguments = dict(
-            zip(getattr(cls, "__parameters__", ()), typing.get_args(self.wire.cls), strict=False)
+            zip(getattr(cls, "__parameters__", ()), typing.get_args(self.msgspec_type.cls), strict=False)
         )
         hints = typing.get_type_hints(cls, include_extras=True)
         return tuple(
             (field, TypeNode(_substitute(hints.get(field.name, Any), type_arguments), field.type))
-            for field in self.wire.fields
+            for field in self.msgspec_type.fields
         )
 
     def child_nodes(self) -> Iterator["TypeNode"]:
@@ -108,12 +115,12 @@ class TypeNode:
 
     def all_nodes(self) -> Iterator["TypeNode"]:
         """Yield this type and every type within it, each once."""
-        seen: set[int] = set()
+        visited_ids: set[int] = set()
         pending = [self]
         while pending:
             node = pending.pop()
-            if id(node.wire) not in seen:
-                seen.add(id(node.wire))
+            if id(node.msgspec_type) not in visited_ids:
+                visited_ids.add(id(node.msgspec_type))
                 yield node
                 pending.extend(node.child_nodes())
 

@@ -72,11 +72,11 @@ def upcasting_decoder(
     read_back: Callable[[Event], Event],
     shows_values: bool,
 ) -> Callable[[bytes], Event]:
-    """Return a decoder of the events with this name, old and new.
+    """Return a decoder for the events with this name, in the old and in the current form.
 
     `read_back` encodes and decodes the result as a current event, and raises `TypeError` for any other value.
-    `describe_error` formats the upcaster's exceptions. All errors become `UpcastError`. Without `shows_values` no
-    message contains data, because it is unknown which old data are personal.
+    `describe_error` formats the upcaster's exceptions. All errors except `PROCESS_ERRORS` become `UpcastError`. Without
+    `shows_values` no message contains data, because it is unknown which old data are personal.
     """
 
     def decode(data: bytes) -> Event:

@@ -1,6 +1,6 @@
-"""Rejects values without an exact form in JSON: numbers that are not finite, and times without an offset.
+"""Checks commands, events and states for values without an exact form in JSON: NaN, infinities, times without offset.
 
-Also rejects unknown fields of commands at any depth, because a misspelt field would be ignored silently.
+The decoder of commands also rejects unknown fields at any depth, because a misspelt field would be ignored silently.
 """
 
 import math
@@ -26,7 +26,7 @@ def require_finite(value: object) -> None:
 
 
 def require_exact(value: object) -> None:
-    """Raise `ValueError` for a time without an offset, which is ambiguous for readers, and as `require_finite` does."""
+    """Raise `ValueError` as `require_finite` does, and for a time without an offset, which is ambiguous for readers."""
     for path, leaf in _leaves(_to_builtins(value), ""):
         if _is_not_finite(leaf):
             raise ValueError(f"{_location(value, path)} is a number that is not finite")
@@ -46,7 +46,7 @@ def command_decoder(cls: type[Command]) -> Callable[[bytes], Command]:
     type_tree = tree_of(cls)
     _, *parts = type_tree.all_nodes()
     has_objects = any(part.form == "object" for part in parts)
-    has_checked_values = any(isinstance(part.wire, _CHECKED) for part in parts)
+    has_checked_values = any(isinstance(part.msgspec_type, _CHECKED) for part in parts)
     if not has_objects and not has_checked_values:
         return decode
 
@@ -74,7 +74,7 @@ def _reject_unknown_fields(node: TypeNode, value: Any, path: str) -> None:
         for name, item in value.items():
             if name in known_fields:
                 _reject_unknown_fields(known_fields[name], item, f"{path}.{name}")
-            elif name != getattr(node.wire, "tag_field", None):
+            elif name != getattr(node.msgspec_type, "tag_field", None):
                 field_names = ", ".join(known_fields) or "no fields"
                 raise msgspec.ValidationError(
                     f"Object contains unknown field `{name}` - at `{path}`, which has {field_names}"
@@ -84,10 +84,10 @@ def _reject_unknown_fields(node: TypeNode, value: Any, path: str) -> None:
             _reject_unknown_fields(node.parts[1], item, f"{path}[...]")
     elif isinstance(value, list):
         if node.form in ("list", "set"):
-            items = node.parts * len(value)
+            item_types = node.parts * len(value)
         else:  # an array-like object has its tag before its fields
-            items, value = tuple(node.child_nodes()), value[_tag(node) is not None :]
-        for item_type, item in zip(items, value, strict=False):
+            item_types, value = tuple(node.child_nodes()), value[_tag(node) is not None :]
+        for item_type, item in zip(item_types, value, strict=False):
             _reject_unknown_fields(item_type, item, f"{path}[...]")
 
 
@@ -101,7 +101,7 @@ def _union_member(node: TypeNode, value: Any) -> TypeNode:
         tagged = [
             member
             for member in objects
-            if _tag(member) is not None and value.get(member.wire.tag_field) == _tag(member)
+            if _tag(member) is not None and value.get(member.msgspec_type.tag_field) == _tag(member)
         ]
         return (tagged or objects or members)[0]
     if isinstance(value, list):
@@ -112,7 +112,7 @@ def _union_member(node: TypeNode, value: Any) -> TypeNode:
 
 
 def _tag(node: TypeNode) -> Any:
-    return getattr(node.wire, "tag", None)
+    return getattr(node.msgspec_type, "tag", None)
 
 
 def _to_builtins(value: object) -> Any:

@@ -31,27 +31,25 @@ class DeferralLimits(NamedTuple):
     attempts: int = 20  # the maximal number of times that `decide` may raise `Later`
     command_bytes: int = 1_048_588  # the bytes of a record that the commands topic accepts
     value_bytes: int = 1_048_588 + 64 * 1024  # the bytes of a record that the deferred topic accepts
-    clock_tolerance: int = (
-        CLOCK_TOLERANCE  # ms by which the broker's timestamp of a resubmission may be before `due`
-    )
+    #: Milliseconds by which the broker's timestamp of a resubmitted command may be before `due`.
+    clock_tolerance: int = CLOCK_TOLERANCE
 
 
 class Deferrals:
-    """The present entries of a partition.
-
-    If `active` is False, there is no entry, and lookups in the store are skipped.
+    """The entries of a partition while a batch is decided. `active`: False if there is no entry, so that lookups in the
+    store can be skipped.
     """
 
     def __init__(
         self,
         view: Callable[[], DeferredView] = DeferralTable,
-        topic: str = "",
+        topic_id: str = "",
         partition: int = 0,
         limits: DeferralLimits = DeferralLimits(),  # noqa: B008  (frozen)
         active: bool = False,
         resubmitted: Mapping[int, Deferral] | None = None,
     ) -> None:
-        """`view` returns a view of the stored entries; it is called for each lookup. `topic` is the id of the commands
+        """`view` returns a view of the stored entries; it is called for each lookup. `topic_id`: of the commands
         topic. `resubmitted` is for a simulation: entries by the offset at which their commands were resubmitted in the
         log.
         """
@@ -59,16 +57,15 @@ class Deferrals:
         self._resubmitted = resubmitted or {}
         self.changed_entries: dict[str, Deferral | None] = {}
         self._view = view if self.active else DeferralTable  # so that callers need not check `active`
-        self._topic, self._partition, self._limits = topic, partition, limits
+        self._topic_id, self._partition, self._limits = topic_id, partition, limits
         #: Encrypts the document of a command to defer, if the aggregate has personal fields.
         self.encrypt_document: Callable[[CommandEnvelope, bytes], bytes] | None = None
-        self._keys_by_command_id: dict[
-            tuple[str, str], str
-        ] = {}  # of changed entries: (subject, command id) → key
+        #: Of changed entries: (subject, command id) → key.
+        self._keys_by_command_id: dict[tuple[str, str], str] = {}
 
     def find_resubmitted_at(self, offset: int) -> Deferral | None:
         """Return the entry whose command an owner resubmitted at this offset, None for a record of a client."""
-        entry = self._resubmitted.get(offset) or self._view().find_resubmitted_at(self._topic, offset)
+        entry = self._resubmitted.get(offset) or self._view().find_resubmitted_at(self._topic_id, offset)
         return None if entry is None else self.changed_entries.get(entry.key, entry)
 
     def find_by_command_id(self, subject: str, command_id: str) -> Deferral | None:
@@ -79,7 +76,7 @@ class Deferrals:
 
     def deferredfrom_of(self, entry: Deferral) -> str:
         """Return the `deferredfrom` of the entry's resubmitted command."""
-        return entry.deferredfrom(self._topic, self._partition)
+        return entry.deferredfrom(self._topic_id, self._partition)
 
     def set_entry(self, entry: Deferral) -> None:
         """Add or replace an entry."""
@@ -102,14 +99,14 @@ class Deferrals:
         return self._defer(record, envelope, None, fingerprint, version, due, Reason.NOT_YET, "")
 
     def defer_if_early(self, record: Record, entry: Deferral) -> CheckFailed | None:
-        """Defer a command again that was resubmitted too early, by the broker's time; return None if it is due.
+        """Defer a resubmitted command again if it is too early by the broker's timestamp; return None if it is due.
 
-        The reason is an owner's clock that is ahead of the broker's clock. Attempt and due time do not change.
+        The cause is an owner's clock that is ahead of the broker's clock. The attempt and the due time do not change.
         """
         early_ms = entry.due - record.timestamp
         if early_ms <= self._limits.clock_tolerance:
             return None
-        self.set_entry(replace(entry, resubmitted_offset=None, resubmitted_topic=""))
+        self.set_entry(replace(entry, resubmitted_offset=None, resubmitted_topic_id=""))
         message = (
             f"resubmitted {early_ms // 1000} s early: the clock of its owner is ahead of the broker's clock"
         )
@@ -154,7 +151,7 @@ class Deferrals:
             if self.encrypt_document is not None:
                 command = self.encrypt_document(envelope, command)
             deferral = Deferral(
-                self._topic,
+                self._topic_id,
                 record.offset,
                 envelope.subject,
                 envelope.id,
@@ -174,7 +171,7 @@ class Deferrals:
                 attempt=entry.attempt + 1,
                 reason=reason.name,
                 resubmitted_offset=None,
-                resubmitted_topic="",
+                resubmitted_topic_id="",
             )
         self.set_entry(deferral)
         return CheckFailed(reason, truncate(message), due=rfc3339(due), attempt=deferral.attempt)
@@ -194,13 +191,14 @@ class Deferrals:
                 )
 
     def fits_commands_topic(self, key: bytes, document: bytes) -> bool:
-        """True if the commands topic accepts the document, with one more attribute."""
+        """True if the commands topic accepts the document after `forwardedfrom` or `deferredfrom` is added to it."""
         return len(document) + len(key) + _RESERVED_BYTES <= self._limits.command_bytes
 
     def cancel_or_release(self, subject: str, command_id: str, request: Command) -> DeferredTarget:
         """Cancel or release a deferred command; raises `CheckFailed` (NOT_FOUND) if there is no such command.
 
-        `command_id` is the request's own id. A request cannot name itself: it is no longer deferred when it is decided.
+        `command_id` is the id of the request itself. A request that names its own id is NOT_FOUND, too: a command is
+        no longer deferred when it is decided.
         """
         assert isinstance(request, (Cancel, Release))
         entry = None if request.id == command_id else self.find_by_command_id(subject, request.id)
@@ -209,13 +207,13 @@ class Deferrals:
                 Reason.NOT_FOUND, f"no command {request.id[:100]!r} of {subject[:100]!r} is deferred"
             )
         self.set_entry(replace(entry, due=0, cancelled=entry.cancelled or isinstance(request, Cancel)))
-        return DeferredTarget(entry.id, entry.offset, entry.inherited_from)
+        return DeferredTarget(entry.id, entry.offset, entry.inherited_from_partition)
 
     def due_entries(self, now: int, max_entries: int, max_bytes: float) -> list[Deferral]:
-        """Return parked commands that are due at `now` (ms): at most `max_entries`. The last is the command
-        with which they exceed `max_bytes`.
+        """Return at most `max_entries` parked commands that are due at `now` (ms).
 
-        Call it before the batch changes an entry.
+        The list ends early after the command with which the total size exceeds `max_bytes`. Call this before the batch
+        changes an entry.
         """
         entries: list[Deferral] = []
         for entry in self._view().due_entries(now, max_entries):
@@ -231,4 +229,4 @@ class Deferrals:
 
     def set_resubmitted_offset(self, entry: Deferral, offset: int) -> None:
         """Store the offset of a resubmitted command, from the broker's delivery report."""
-        self.set_entry(replace(entry, resubmitted_offset=offset, resubmitted_topic=self._topic))
+        self.set_entry(replace(entry, resubmitted_offset=offset, resubmitted_topic_id=self._topic_id))

@@ -31,7 +31,7 @@ def forwarded_document(record: Record, envelope: CommandEnvelope, forwardedfrom:
     """Return the command of a record as a structured CloudEvent with `forwardedfrom`, the partition and
     offset of the record, such as `3/120`.
 
-    All other attributes stay, also `deferredfrom`: only the owner of the target partition can check it. Raises
+    All other attributes stay, also `deferredfrom`: only the owner of the child partition can check it. Raises
     `CheckFailed` as `structured_document` does.
     """
     return _encode_readable(
@@ -61,6 +61,7 @@ def _members_of(record: Record, envelope: CommandEnvelope) -> dict[str, Raw]:
 
 
 def _encode_readable(record: Record, members: dict[str, Raw]) -> bytes:
+    """Return the members as JSON; raises `CheckFailed` if `read_command` refuses the document."""
     document = encode_json(members)
     try:
         read_command(Record(record.offset, record.timestamp, record.key, document, [*HEADERS]))

@@ -28,9 +28,11 @@ def due_of(moment: datetime) -> int:
 
 
 class EntryKey(NamedTuple):
-    """The location of a deferred command's record. `partition` is set if another partition deferred the command."""
+    """The location of a deferred command's record, and the key of its entry. `partition` is set if another partition
+    deferred the command.
+    """
 
-    topic: str  # the id of the commands topic
+    topic_id: str  # of the commands topic
     offset: int
     partition: int | None = None
 
@@ -39,8 +41,8 @@ class EntryKey(NamedTuple):
         topic or a repartitioning.
         """
         if self.partition is None:
-            return f"{self.topic}/{self.offset}"
-        return f"{self.topic}/{self.partition}/{self.offset}"
+            return f"{self.topic_id}/{self.offset}"
+        return f"{self.topic_id}/{self.partition}/{self.offset}"
 
 
 #: Ranges that readers check, because any client with access could write to the topic.
@@ -61,7 +63,7 @@ class _Value(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_def
     reason: str
     command: Raw
     said: _Number | None = None  # `Deferral.resubmitted_offset`
-    topic: str = ""  # `Deferral.resubmitted_topic`
+    topic: str = ""  # `Deferral.resubmitted_topic_id`
     cancelled: bool = False
 
 
@@ -69,11 +71,11 @@ class Deferral(Struct, frozen=True, gc=False):
     """A deferred command, from its deferral until its final outcome.
 
     `resubmitted_offset` is the offset of the resubmitted command, in the commands topic with the id
-    `resubmitted_topic`; None while the command is parked. A cancelled command is resubmitted, too, so that it has a
+    `resubmitted_topic_id`; None while the command is parked. A cancelled command is resubmitted, too, so that it has a
     final outcome under its own id.
     """
 
-    topic: str  # the id of the commands topic with the deferred record
+    topic_id: str  # of the commands topic with the deferred record
     offset: int  # of the deferred record
     subject: str
     id: str
@@ -85,34 +87,34 @@ class Deferral(Struct, frozen=True, gc=False):
     reason: str  # NOT_YET or LATER
     command: bytes  # the CloudEvent to resubmit, with its data verbatim
     resubmitted_offset: int | None = None
-    resubmitted_topic: str = ""
+    resubmitted_topic_id: str = ""
     cancelled: bool = False
     partition: int | None = None  # of the deferred record, if the entry is inherited from a parent partition
 
     @property
     def key(self) -> str:
         """The key of the entry's records."""
-        return str(EntryKey(self.topic, self.offset, self.partition))
+        return str(EntryKey(self.topic_id, self.offset, self.partition))
 
     @property
-    def inherited_from(self) -> int | UnsetType:
-        """The partition of the deferred record, for outcomes; unset unless the entry is inherited from a parent."""
+    def inherited_from_partition(self) -> int | UnsetType:
+        """The partition that deferred the command, as outcomes name it: unset if it is the entry's own partition."""
         return UNSET if self.partition is None else self.partition
 
     def passed_on_by(self, parent: int) -> "Deferral":
         """Return the entry in the form that it has in a child of the partition `parent`: not resubmitted."""
         partition = parent if self.partition is None else self.partition
-        return replace(self, partition=partition, resubmitted_offset=None, resubmitted_topic="")
+        return replace(self, partition=partition, resubmitted_offset=None, resubmitted_topic_id="")
 
     @property
     def is_parked(self) -> bool:
         """True if the command waits to be resubmitted."""
         return self.resubmitted_offset is None
 
-    def deferredfrom(self, topic: str, partition: int) -> str:
-        """Return the `deferredfrom` for a partition of the commands topic with the id `topic`, such as `3/120`."""
-        position = f"{partition if self.partition is None else self.partition}/{self.offset}"
-        return position if topic == self.topic else f"{self.topic}/{position}"
+    def deferredfrom(self, topic_id: str, partition: int) -> str:
+        """Return the `deferredfrom` for a partition of the commands topic with this id, such as `3/120`."""
+        location = f"{partition if self.partition is None else self.partition}/{self.offset}"
+        return location if topic_id == self.topic_id else f"{self.topic_id}/{location}"
 
     def resubmission_document(self, deferredfrom: str) -> bytes:
         """Return the command's document with the attribute `deferredfrom`, such as `3/120`."""
@@ -132,7 +134,7 @@ class Deferral(Struct, frozen=True, gc=False):
                 self.reason,
                 Raw(self.command),
                 self.resubmitted_offset,
-                self.resubmitted_topic,
+                self.resubmitted_topic_id,
                 self.cancelled,
             )
         )
@@ -146,7 +148,7 @@ def read_deferral(key: bytes | None, value: bytes) -> Deferral:
     entry_key = read_deferral_key(key)
     decoded = _decode_value(value)
     return Deferral(
-        entry_key.topic,
+        entry_key.topic_id,
         entry_key.offset,
         decoded.subject,
         decoded.id,
@@ -167,25 +169,25 @@ def read_deferral(key: bytes | None, value: bytes) -> Deferral:
 def read_deferral_key(key: bytes | None) -> EntryKey:
     """Return the location in a record's key; raises `ValueError` for a malformed key."""
     key_text = (key or b"").decode()
-    topic, *numbers = key_text.split("/")
+    topic_id, *numbers = key_text.split("/")
     are_int64 = all(text.isascii() and text.isdigit() and int(text) < 2**63 for text in numbers)
     if not (1 <= len(numbers) <= 2 and are_int64):
         raise ValueError(f"its key is {key!r:.100}")
-    entry_key = EntryKey(topic, int(numbers[-1]), int(numbers[0]) if len(numbers) == 2 else None)
+    entry_key = EntryKey(topic_id, int(numbers[-1]), int(numbers[0]) if len(numbers) == 2 else None)
     if str(entry_key) != key_text:
         raise ValueError(f"its key is {key!r:.100} instead of {str(entry_key)!r:.100}")
     return entry_key
 
 
-def entry_key_of(deferredfrom: str, topic: str, own_partition: int) -> EntryKey:
+def entry_key_of(deferredfrom: str, topic_id: str, own_partition: int) -> EntryKey:
     """Return the key of the entry that the attribute `deferredfrom`, such as `3/120` or `aBcD/3/120`, names.
 
-    The resubmitted command is in the topic with the id `topic`, in the partition `own_partition`.
+    The resubmitted command is in partition `own_partition` of the topic with the id `topic_id`.
     """
     location, _, offset = deferredfrom.rpartition("/")
-    named_topic, _, partition = location.rpartition("/")
+    named_topic_id, _, partition = location.rpartition("/")
     return EntryKey(
-        named_topic or topic, int(offset), None if int(partition) == own_partition else int(partition)
+        named_topic_id or topic_id, int(offset), None if int(partition) == own_partition else int(partition)
     )
 
 
@@ -193,13 +195,13 @@ class DeferredView(Protocol):
     """A consistent view of the entries of a partition."""
 
     def find_entry(self, key: str) -> Deferral | None:
-        """Return the entry with a key."""
+        """Return the entry with this key, such as `aBcD/120`; None without such an entry."""
 
     def find_by_command_id(self, subject: str, command_id: str) -> Deferral | None:
-        """Return the entry of a command."""
+        """Return the entry of a command; None if the command is not deferred."""
 
-    def find_resubmitted_at(self, topic: str, offset: int) -> Deferral | None:
-        """Return the entry whose command was resubmitted at this offset."""
+    def find_resubmitted_at(self, topic_id: str, offset: int) -> Deferral | None:
+        """Return the entry whose command was resubmitted at this offset of the commands topic, or None."""
 
     def resubmitted_entries(self) -> list[Deferral]:
         """Return all entries whose commands are resubmitted and not yet decided."""
@@ -208,7 +210,7 @@ class DeferredView(Protocol):
         """Return the first `max_entries` parked entries that are due at the time `until` (ms), by due time."""
 
     def next_due(self) -> int | None:
-        """Return the earliest due time of a parked entry, ms."""
+        """Return the earliest due time of a parked entry, ms; None if no entry is parked."""
 
     def is_empty(self) -> bool:
         """True if there is no entry."""

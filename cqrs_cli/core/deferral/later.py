@@ -31,7 +31,7 @@ class Later(Exception):
 
 
 def next_attempt_time(after: timedelta, attempt: int, command_id: str, timestamp: int) -> int:
-    """Return the time of the next attempt, ms; `timestamp` is the record's (ms), `attempt` counts from 1.
+    """Return the time of the next attempt, ms. `timestamp`: of the record, ms. `attempt` counts from 1.
 
     Every owner computes the same time: the jitter is a hash of id and attempt.
     """

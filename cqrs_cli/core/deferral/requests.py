@@ -18,7 +18,7 @@ class Release(Command):
     id: str
 
 
-#: The decoders by type.
+#: Wire type → decoder of the command's data.
 REQUESTS: dict[str, Callable[[bytes], Command]] = {
     "cqrs.Cancel": command_decoder(Cancel),
     "cqrs.Release": command_decoder(Release),

@@ -17,7 +17,8 @@ class DeferralTable:
         self._entries: dict[str, Deferral] = {}
         self._keys_by_command_id: dict[tuple[str, str], str] = {}
         self._keys_by_resubmission: dict[tuple[str, int], str] = {}
-        self._due: list[tuple[int, str]] = []  # a heap; outdated items stay until they reach the top
+        #: A heap of (due time in ms, entry key). Outdated items stay until they reach the top.
+        self._due: list[tuple[int, str]] = []
         self.apply_changes({entry.key: entry for entry in entries})
 
     def copy(self) -> "DeferralTable":
@@ -31,11 +32,10 @@ class DeferralTable:
             before = self._entries.pop(key, None)
             if before is not None:
                 self._keys_by_resubmission.pop(
-                    (before.resubmitted_topic, before.resubmitted_offset or 0), None
+                    (before.resubmitted_topic_id, before.resubmitted_offset or 0), None
                 )
-                if (
-                    self._keys_by_command_id.get((before.subject, before.id)) == key
-                ):  # otherwise the index names a later command with this id
+                # Otherwise the index names a later command with the same id.
+                if self._keys_by_command_id.get((before.subject, before.id)) == key:
                     del self._keys_by_command_id[before.subject, before.id]
             if entry is not None:
                 self._entries[key] = entry
@@ -43,7 +43,7 @@ class DeferralTable:
                 if entry.resubmitted_offset is None:
                     heappush(self._due, (entry.due, key))
                 else:
-                    self._keys_by_resubmission[entry.resubmitted_topic, entry.resubmitted_offset] = key
+                    self._keys_by_resubmission[entry.resubmitted_topic_id, entry.resubmitted_offset] = key
         if len(self._due) > 2 * len(self._entries) + 1000:
             self._due = [(entry.due, key) for key, entry in self._entries.items() if entry.is_parked]
             heapify(self._due)
@@ -61,8 +61,8 @@ class DeferralTable:
         key = self._keys_by_command_id.get((subject, command_id))
         return None if key is None else self._entries[key]
 
-    def find_resubmitted_at(self, topic: str, offset: int) -> Deferral | None:
-        key = self._keys_by_resubmission.get((topic, offset))
+    def find_resubmitted_at(self, topic_id: str, offset: int) -> Deferral | None:
+        key = self._keys_by_resubmission.get((topic_id, offset))
         return None if key is None else self._entries[key]
 
     def resubmitted_entries(self) -> list[Deferral]:

@@ -6,6 +6,8 @@ from typing import Any
 
 from msgspec import Struct, defstruct
 
+from cqrs_cli.core.messages.json import encode_json
+
 #: The longest `tracestate` that is propagated, in characters. W3C requires this length, and permits dropping a longer
 #: `tracestate`.
 MAX_TRACESTATE = 512
@@ -45,16 +47,30 @@ PROPAGATED: tuple[str, ...] = PropagatedAttributes.__struct_fields__
 
 _texts: Callable[[PropagatedAttributes], tuple[str | None, ...]] = attrgetter(*PROPAGATED)
 
+#: The attributes that the events and the outcome of each command have in common, and how to compute them from the
+#: envelope `command` and the record's `time`.
+_ALWAYS_SHARED = {
+    "subject": "command.subject",
+    "time": "time",
+    "causationid": "command.id",
+    "correlationid": "command.correlationid or command.id",
+}
+
 #: The attributes that the events and the outcome of a command have in common, in the order in which records contain
 #: them.
 Shared = defstruct(
     "Shared",
-    [
-        *((name, str) for name in ("subject", "time", "causationid", "correlationid")),
-        *((name, str | None, None) for name in PROPAGATED),
-    ],
+    [*((name, str) for name in _ALWAYS_SHARED), *((name, str | None, None) for name in PROPAGATED)],
     omit_defaults=True,
     gc=False,
+)
+
+#: Returns the JSON of `Shared` without the braces, in a third of the encoder's time; None if the command has propagated
+#: attributes. JSON must not escape its texts. The function is generated: its f-string is an encoded `Shared`, with
+#: expressions in place of the texts.
+plain_shared: Callable[[PropagatedAttributes, str], bytes | None] = eval(  # noqa: S307  (only constants)
+    f"lambda command, time: None if {' or '.join(f'command.{name} is not None' for name in PROPAGATED)} else "
+    f"f'{encode_json(Shared(*map('{{{}}}'.format, _ALWAYS_SHARED.values()))).decode()[1:-1]}'.encode()"
 )
 
 #: The text attributes of every message: name of the column → name of the attribute.

@@ -102,21 +102,29 @@ _decode = msgspec.json.Decoder(CommandEnvelope).decode
 _decode_ordinary = msgspec.json.Decoder(OrdinaryCommand).decode
 
 
-def read_command(record: Record) -> OrdinaryCommand | CommandEnvelope:
+def read_ordinary(record: Record) -> OrdinaryCommand | None:
+    """Return the envelope of an ordinary command; None for any other record, which `read_command` reads."""
+    value = record.value
+    if value is None or len(value) > MAX_ATTRIBUTE or record.headers != HEADERS:
+        return None
+    try:
+        if not value.isascii():
+            value.decode()  # msgspec does not check the UTF-8 of members that it skips
+        envelope = _decode_ordinary(value)
+    except (ValueError, RecursionError):  # not ordinary, or invalid
+        return None
+    if "@" in envelope.id and reserved_id_error(envelope.id, envelope.source) is not None:
+        return None
+    return envelope
+
+
+def read_command(record: Record) -> CommandEnvelope:
     """Return the envelope of a command record; raises `CheckFailed` (INVALID_ENVELOPE) for any other record."""
     value = record.value
     if value is None:
         _invalid("the value is null")
-    if len(value) <= MAX_ATTRIBUTE and record.headers == HEADERS:
-        try:
-            if not value.isascii():
-                value.decode()  # msgspec does not check the UTF-8 of members that it skips
-            envelope = _decode_ordinary(value)
-            if "@" in envelope.id:
-                _check_required_attributes(envelope)
-            return envelope
-        except (ValueError, RecursionError):  # not ordinary, or invalid: the general decoder finds the reason
-            pass
+    if (ordinary := read_ordinary(record)) is not None:
+        return ordinary
     if record.headers is UNREADABLE_HEADERS:
         _invalid("a header has a name that is not UTF-8")
     if record.headers != HEADERS and _is_binary(record.headers or []):

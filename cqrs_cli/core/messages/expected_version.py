@@ -44,8 +44,8 @@ _KEYWORDS = {"any": ANY, "none": VersionCondition("none"), "exists": VersionCond
 
 def parse_expected(text: str) -> VersionCondition:
     """Return the parsed expected version; raises `ValueError` for invalid text, which is never treated as `any`."""
-    if (word := _KEYWORDS.get(text)) is not None:
-        return word
+    if (condition := _KEYWORDS.get(text)) is not None:
+        return condition
     kind, digits = ("at_least", text[2:]) if text.startswith(">=") else ("exactly", text)
     if _NUMBER.fullmatch(digits) and int(digits) <= MAX_VERSION:
         return VersionCondition(kind, int(digits))

@@ -1,6 +1,6 @@
 """The JSON encoder for all records and states. It sorts sets and dicts, so equal values give equal bytes.
 
-The members of objects are not sorted: they are in the order of the fields of the class.
+The fields of an instance are not sorted: they are in the order in which the class declares them.
 """
 
 from collections.abc import Callable

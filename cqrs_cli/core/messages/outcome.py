@@ -14,7 +14,8 @@ from cqrs_cli.core.messages.record import Headers, Record
 MAX_MESSAGE = 1000
 
 
-#: The numbers that a shard can store. Readers check them, because any client with access could write outcomes.
+#: The ranges of numbers that a shard can store. Readers check them, because any client with access could write
+#: outcomes.
 _Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _SmallCount = Annotated[int, Meta(ge=0, lt=2**32)]
 
@@ -40,10 +41,9 @@ class DeferredTarget(Struct, frozen=True, gc=False):
     partition: _Count | UnsetType = UNSET  # set if another partition deferred it
 
 
-class WrittenVerdict(Struct, gc=False, kw_only=True):
-    """The data of an outcome without the rare fields; docs/messages.md explains the fields.
-
-    Unset fields are omitted.
+class VerdictWithoutDeferral(Struct, gc=False, kw_only=True):
+    """The data of an outcome, without the fields of deferred commands. Unset fields are omitted. docs/messages.md
+    explains the fields.
     """
 
     status: str
@@ -61,11 +61,11 @@ class WrittenVerdict(Struct, gc=False, kw_only=True):
     decidedat: str | UnsetType = UNSET
 
 
-class Verdict(WrittenVerdict, gc=False, kw_only=True):
+class Verdict(VerdictWithoutDeferral, gc=False, kw_only=True):
     """The data of an outcome, with the fields of deferred commands.
 
-    Outcomes without these fields have a class of their own, `WrittenVerdict`: checking the fields in every outcome
-    would cost an owner 2 % of its time.
+    Owners write `VerdictWithoutDeferral` if these fields are unset, because checking them in every outcome would cost
+    2 % of the time.
     """
 
     due: str | UnsetType = UNSET
@@ -123,19 +123,41 @@ def dead_letter(record: Record, topic: str, partition: int, reason: str, message
     return DeadLetter(record.value, record.key, record.timestamp, [*(record.headers or []), *reason_headers])
 
 
-def truncate(message: str) -> str:
-    """Return a message cut to the maximal length, in valid Unicode: lone surrogates become question marks."""
-    truncated = message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
+def truncate(message: str, limit: int = MAX_MESSAGE) -> str:
+    """Return a message cut to `limit` characters, in valid Unicode: lone surrogates become question marks."""
+    truncated = message if len(message) <= limit else message[: limit - 1] + "…"
     return truncated.encode(errors="replace").decode()
 
 
-#: Writes an outcome. The argument is a tuple: the command's offset, the type, the members of
-#: `CommandEnvelope.shared_members`, and the data. The last three are JSON.
+#: Returns an outcome as JSON, from a tuple: the command's offset, the type as JSON, the members of
+#: `CommandEnvelope.shared_members` as JSON, and the data as JSON.
 OutcomeWriter = Callable[[tuple[int, bytes, bytes, bytes]], bytes]
+
+#: Writes the outcome of an accepted command without expected version. The argument is a tuple: the command's offset,
+#: the members of `CommandEnvelope.shared_members`, the version, the number of events, the offset again, and the
+#: fingerprint.
+AcceptedWriter = Callable[[tuple[int, bytes, int, int, int, int]], bytes]
 
 
 def outcome_writer(source: str, partition: int) -> OutcomeWriter:
-    """Return the writer of outcomes: a template with the members in the order of docs/messages.md."""
+    """Return the writer of outcomes."""
+    return _outcome_template(source, partition, b"%b", b"%b").__mod__
+
+
+def accepted_writer(source: str, partition: int, command_type: str) -> AcceptedWriter:
+    """Return the writer of the outcomes of accepted commands of a type. Its template contains an encoded verdict, with
+    a format in place of each number.
+    """
+    wire_type = encode_json(f"{command_type}.accepted").replace(b"%", b"%%")
+    verdict = VerdictWithoutDeferral(
+        status="accepted", version=-1, events=-1, partition=partition, offset=-1, fingerprint=-1
+    )
+    data = encode_json(verdict).replace(b"-1", b"%d")
+    return _outcome_template(source, partition, wire_type, data).__mod__
+
+
+def _outcome_template(source: str, partition: int, wire_type: bytes, data: bytes) -> bytes:
+    """Return the template of outcomes, with the members in the order of docs/messages.md."""
     begin = b'{"specversion":"1.0","id":"%d/' % partition
     source_and_type = b'","source":%b,"type":' % encode_json(source).replace(b"%", b"%%")
-    return (begin + b"%d" + source_and_type + b'%b,%b,"data":%b}').__mod__
+    return begin + b"%d" + source_and_type + wire_type + b',%b,"data":' + data + b"}"

@@ -84,7 +84,10 @@ def find_reference(document: bytes | None) -> PayloadReference | None:
 
 
 def data_of_document(document: bytes) -> bytes | None:
-    """Return the data of a structured document, None if it has no data or a reference; raises `ValueError`."""
+    """Return the data of a structured document; None if it has no data, or if it has a reference instead.
+
+    Raises `ValueError` if the document is no JSON object.
+    """
     members = read_members(document)
     data = members.get("data")
     return None if data is None or "datasha256" in members else bytes(data)
@@ -103,7 +106,10 @@ def with_data(document: bytes, data: bytes) -> bytes:
 
 
 def with_payload_data(document: bytes, payloads: Mapping[PayloadReference, bytes]) -> bytes:
-    """Return the document with the data of its payload; without a reference or payloads it is unchanged."""
+    """Return the document with its payload instead of its reference.
+
+    A document without a reference is returned unchanged; so is every document if `payloads` is empty.
+    """
     reference = find_reference(document) if payloads else None
     return document if reference is None else with_data(document, payloads[reference])
 

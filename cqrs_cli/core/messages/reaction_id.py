@@ -1,4 +1,7 @@
-"""The id and the source of a command from a process manager. The id is predictable, so other senders may not use it."""
+"""The id and the source of a command from a process manager.
+
+Other senders could guess such an id. So ids of this form are reserved for the source of the process manager.
+"""
 
 import re
 from typing import NamedTuple
@@ -20,12 +23,12 @@ class ReactionId(NamedTuple):
     number: int  # the index of the command among the commands for the event
 
     @property
-    def origin(self) -> str:
+    def id_prefix(self) -> str:
         """The common prefix of the ids of all commands for the event."""
         return f"{self.process}/{self.topic}/{self.event}@{self.time}"
 
     def __str__(self) -> str:
-        return f"{self.origin}/{self.number}"
+        return f"{self.id_prefix}/{self.number}"
 
 
 def read_reaction_id(id: str) -> ReactionId | None:

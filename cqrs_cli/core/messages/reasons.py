@@ -1,7 +1,7 @@
 """The table of all statuses and reasons of outcomes.
 
 Deciding, `verify`, the counters, `status`, the metrics and the tables of docs/messages.md use it. A new reason needs
-one row here and one check in core/decide.py.
+a row here and a check in core/checks.py (CONTRIBUTING.md).
 """
 
 from enum import Enum
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 
 class StatusRow(NamedTuple):
-    """A row of the statuses. If decisions are `remembered`, the same id is a duplicate later."""
+    """A row of the statuses. If a decision is `remembered`, a later command with the same id is a duplicate."""
 
     remembered: bool
     meaning: str
@@ -26,8 +26,8 @@ STATUSES: dict[str, StatusRow] = {
     ),
 }
 
-#: The statuses whose decisions are remembered. Failures are not, so that the id may be sent again after a correction of
-#: the code. Shards store the index of a status in this tuple, so the order must not change.
+#: The statuses whose decisions are remembered. Failures are not remembered: the id may be sent again after the code was
+#: corrected. Shards store the index of a status in this tuple, so the order must not change.
 REMEMBERED = tuple(name for name, status in STATUSES.items() if status.remembered)
 
 

@@ -21,9 +21,10 @@ def random_key() -> DataKey:
     return DataKey.of_random(os.urandom(KID_BYTES + SECRET_BYTES))
 
 
-class DataKeys:
-    """The data keys of one aggregate type. `changed_keys` maps a subject to its new key, or to None if its key is
-    erased. `key_of` returns the key that a subject had before the batch; `key_of=None` if no subject has a key.
+class BatchDataKeys:
+    """The data keys of one aggregate type during a batch. `changed_keys`: subject → new key; None: the key is erased.
+
+    `key_of` returns the key that a subject had before the batch; `key_of=None` if no subject has a key.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class DataKeys:
         return self._key_of(subject)
 
     def drop_key(self, subject: str) -> None:
-        """Drop the key of an aggregate that is erased."""
+        """Remove the key of an aggregate that is erased."""
         self.changed_keys[subject] = None
 
     def encrypt(

@@ -19,7 +19,7 @@ ENCRYPTED_MARKER = b'"$sealed"'
 
 
 def personal_values(cls: type[Struct], data: bytes) -> Mapping[str, bytes]:
-    """Return the personal members in the JSON of a message, except redacted values, which need no key.
+    """Return the personal members of a message (name → JSON), except redacted values, which need no key.
 
     Raises `ValueError` for data that are no object.
     """
@@ -27,13 +27,13 @@ def personal_values(cls: type[Struct], data: bytes) -> Mapping[str, bytes]:
     if not fields:
         return {}
     members = read_members(data)
-    values = ((field, bytes(members[field.wire])) for field in fields if field.wire in members)
-    return {field.wire: value for field, value in values if value != field.redacted_json}
+    values = ((field, bytes(members[field.wire_name])) for field in fields if field.wire_name in members)
+    return {field.wire_name: value for field, value in values if value != field.redacted_json}
 
 
 def encrypted_members(data: bytes) -> dict[str, bytes]:
-    """Return the members that have the shape of an encrypted value. A member with JSON escapes may be missed: cqrs
-    writes encrypted values without escapes.
+    """Return the members with the shape of an encrypted value (name → JSON). A member with JSON escapes may be missed,
+    because cqrs writes encrypted values without escapes.
 
     Raises `ValueError` for data that contain `ENCRYPTED_MARKER` and are no object.
     """
@@ -80,7 +80,7 @@ def decrypt_data(cls: type[Struct] | None, data: bytes, find_key: FindKey, locat
     for a member that its key cannot decrypt.
     """
     redacted_values = (
-        {} if cls is None else {field.wire: field.redacted_json for field in personal_fields(cls)}
+        {} if cls is None else {field.wire_name: field.redacted_json for field in personal_fields(cls)}
     )
     return decrypt_by_shape(data, redacted_values, find_key, location)
 
@@ -106,7 +106,10 @@ def has_encrypted_shape(data: bytes) -> bool:
 
 
 def may_look_encrypted(data: bytes) -> bool:
-    """A cheap test before `has_encrypted_shape`: False only if that is False. A JSON escape may hide the marker."""
+    """A cheap test before `has_encrypted_shape`, which is False whenever this test is False.
+
+    Data with a backslash give True, because a JSON escape may hide the marker.
+    """
     return ENCRYPTED_MARKER in data or b"\\" in data
 
 
@@ -116,11 +119,11 @@ def redacting_decoder(decode: Callable[[bytes], _M], cls: type[Struct] | None) -
     It reads messages whose key is erased, and serves readers without a keyring. `cls` is the class of the message; None
     for a retired event, whose encrypted members become null.
     """
-    nowhere = ValueLocation("", "", "", "")
+    unused_location = ValueLocation("", "", "", "")  # redacting decrypts nothing
 
     def decode_redacted(data: bytes) -> _M:
         if ENCRYPTED_MARKER in bytes(data):
-            data = decrypt_data(cls, bytes(data), _no_key, nowhere)
+            data = decrypt_data(cls, bytes(data), _no_key, unused_location)
         return decode(data)
 
     return decode_redacted

@@ -22,11 +22,10 @@ from cqrs_cli.errors import ConfigurationError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
-#: The bytes of a key id, of a data key (two AES-256 keys), and of the SIV.
+#: The sizes in bytes of a key id, of a data key (two AES-256 keys), and of the SIV.
 KID_BYTES, SECRET_BYTES, SIV_BYTES = 8, 64, 16
 
-
-#: `ValueLocation.place` of a state.
+#: `ValueLocation.message` of a state.
 STATE = "state"
 
 #: The fields of a `ValueLocation` as a plain tuple, which is cheaper on the hot path.
@@ -52,26 +51,28 @@ class OtherKeyError(DecryptionError):
 
 
 class DamagedValueError(DecryptionError):
-    """Decryption fails although the value has the id of this key: value or key was altered, or the value was moved."""
+    """A value has the id of this key, but the key does not decrypt it: one of them was altered, or the value was moved
+    from another location.
+    """
 
 
 class ValueLocation(NamedTuple):
     """The location of an encrypted value: `ValueLocation("customer", "c-42", "3/120/0", "name")`.
 
-    `place` is an event's id, `command/<id>` for a deferred command, or `STATE`.
+    `message` is the id of an event, `command/<id>` for a deferred command, or `STATE`.
     """
 
     aggregate: str
     subject: str
-    place: str
+    message: str
     field: str  # its name in JSON
 
 
 def associated_data(location: tuple[str, ...]) -> list[bytes]:
-    """Return the associated data for a location: a single text, the location as a JSON array.
+    """Return the associated data for a location: the location as a JSON array, in a single text.
 
-    It is a single text because libraries of other languages (Tink) accept no more. Each further text would cost
-    as much time as the value.
+    Some libraries of other languages (Tink) accept only one text. Also, the cipher would take as long for each further
+    text as for the value.
     """
     return [encode_json(location)]
 
@@ -86,9 +87,8 @@ class DataKey:
         self.kid, self.secret = kid, secret
         self._kid_bytes = b""
         self._cipher: AESSIV | None = None  # 4 KB, so it is created on first use
-        self._encrypted_state_fields: dict[str, tuple[bytes, LocationParts, bytes]] | None = (
-            None  # by field of a state
-        )
+        #: By field of a state: the last plain value, its location, and the encrypted value.
+        self._encrypted_state_fields: dict[str, tuple[bytes, LocationParts, bytes]] | None = None
 
     def __repr__(self) -> str:
         return f"DataKey({self.kid!r})"
@@ -122,9 +122,9 @@ class DataKey:
     def _encrypt_state_field(self, value: bytes, location: LocationParts) -> bytes:
         if self._encrypted_state_fields is None:
             self._encrypted_state_fields = {}
-        last = self._encrypted_state_fields.get(location[3])
-        if last is not None and last[0] == value and last[1] == location:
-            return last[2]
+        cached = self._encrypted_state_fields.get(location[3])
+        if cached is not None and cached[0] == value and cached[1] == location:
+            return cached[2]
         encrypted = self._encrypt(value, location)
         self._encrypted_state_fields[location[3]] = value, location, encrypted
         return encrypted

@@ -69,7 +69,7 @@ class PersonalField(NamedTuple):
     """A personal field of a message."""
 
     name: str
-    wire: str  # its name in JSON
+    wire_name: str  # its name in JSON
     redacted_json: bytes  # its redacted value, as JSON
     decode: Callable[[bytes], Any]  # decodes a value of its type
 
@@ -87,9 +87,9 @@ def personal_fields(cls: type[Struct]) -> tuple[PersonalField, ...]:
     """
     hints = typing.get_type_hints(cls, include_extras=True)
     fields = []
-    for name, wire in zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True):
-        annotations, inner = annotations_of(hints[name])
-        if any(isinstance(part, PersonalAnnotation) for part in _parts_of(inner, set())):
+    for name, wire_name in zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True):
+        annotations, plain_type = annotations_of(hints[name])
+        if any(isinstance(part, PersonalAnnotation) for part in _parts_of(plain_type, set())):
             raise AnnotationError(
                 f"{cls.__name__}.{name} has a personal-data annotation within its type: annotate the whole field,"
                 f" `{name}: cqrs.Personal[…]`",
@@ -100,7 +100,7 @@ def personal_fields(cls: type[Struct]) -> tuple[PersonalField, ...]:
                 f"{cls.__name__}.{name} is annotated as personal twice: remove one annotation", cls
             )
         if annotations:
-            fields.append(_personal_field(cls, name, wire, hints[name], annotations[0]))
+            fields.append(_personal_field(cls, name, wire_name, hints[name], annotations[0]))
     return tuple(fields)
 
 
@@ -122,45 +122,47 @@ def _aliased(annotation: Any) -> Any:
     return getattr(annotation, "__value__", getattr(annotation, "__supertype__", None))
 
 
-def _parts_of(annotation: Any, seen: set[type]) -> Iterator[Any]:
+def _parts_of(annotation: Any, visited: set[type]) -> Iterator[Any]:
     """Yield all parts of a type, at any depth: arguments, metadata, and the fields of classes."""
     parts = [_aliased(annotation), typing.get_origin(annotation), *typing.get_args(annotation)]
-    if isinstance(annotation, type) and annotation not in seen:
-        seen.add(annotation)
+    if isinstance(annotation, type) and annotation not in visited:
+        visited.add(annotation)
         parts += typing.get_type_hints(annotation, include_extras=True).values()
     for part in parts:
         if part is not None:
             yield part
-            yield from _parts_of(part, seen)
+            yield from _parts_of(part, visited)
 
 
 def _personal_field(
-    cls: type, name: str, wire: str, annotation: Any, personal_annotation: PersonalAnnotation
+    cls: type, name: str, wire_name: str, annotation: Any, personal_annotation: PersonalAnnotation
 ) -> PersonalField:
     """Return a personal field; raises `AnnotationError` if it has no redacted value of its type."""
     correct_form = f"`{name}: Annotated[…, cqrs.personal(erased=…)]`"
-    has_value = personal_annotation.erased is not UNSET
+    has_explicit_value = personal_annotation.erased is not UNSET
     redacted_json = (
-        _encode_or_none(personal_annotation.erased) if has_value else _default_redacted(annotation)
+        _encode_or_none(personal_annotation.erased) if has_explicit_value else _default_redacted(annotation)
     )
-    if redacted_json is None and not has_value:
+    if redacted_json is None and not has_explicit_value:
         raise AnnotationError(
             f"{cls.__name__}.{name}: its type has no default redacted value: write {correct_form}", cls
         )
     decode = msgspec.json.Decoder(annotation).decode
     try:
         value = decode(redacted_json or b"")
-        fits = not has_value or bool(value == personal_annotation.erased)
+        fits = not has_explicit_value or bool(value == personal_annotation.erased)
     except (ValueError, RecursionError):  # msgspec raises subclasses of `ValueError`
         fits = False
     if not fits:
-        shown = repr(personal_annotation.erased) if has_value else (redacted_json or b"").decode()
+        shown_value = (
+            repr(personal_annotation.erased) if has_explicit_value else (redacted_json or b"").decode()
+        )
         raise AnnotationError(
-            f"{cls.__name__}.{name}: its redacted value {shown:.100} does not match its type: use a value of this type,"
-            f" {correct_form}",
+            f"{cls.__name__}.{name}: its redacted value {shown_value:.100} does not match its type: use a value of this"
+            f" type, {correct_form}",
             cls,
         )
-    return PersonalField(name, wire, encode_json(value), decode)
+    return PersonalField(name, wire_name, encode_json(value), decode)
 
 
 def _encode_or_none(value: Any) -> bytes | None:

@@ -7,9 +7,9 @@ from typing import TypeVar
 from msgspec import Struct
 
 from cqrs_cli.core.personal.encrypted_data import may_look_encrypted
-from cqrs_cli.core.personal.masking import mask, mask_data, nullify_data
+from cqrs_cli.core.personal.message_redaction import nullify_data, redact_data, redact_message
 from cqrs_cli.core.personal.personal_fields import PersonalField, personal_fields
-from cqrs_cli.core.personal.redaction import personal_texts, redact_mismatch, redact_text
+from cqrs_cli.core.personal.text_redaction import personal_texts, redact_mismatch, redact_text
 
 _Message = TypeVar("_Message", bound=Struct)
 
@@ -30,14 +30,14 @@ class PersonalSchema:
 
     def redact(self, message: _Message) -> _Message:
         """Return the message with redacted personal fields; the message itself if its class has none."""
-        return mask(message)
+        return redact_message(message)
 
     def redact_data(self, cls: type[Struct], data: bytes) -> bytes:
         """Return the JSON of a message with redacted personal fields. In `data` they may be encrypted or plain.
 
         Raises `ValueError` if `data` are not a JSON object.
         """
-        return mask_data(cls, data) if cls in self._fields else data
+        return redact_data(cls, data) if cls in self._fields else data
 
     def nullify_data(self, cls: type[Struct], data: bytes) -> bytes:
         """Return the JSON of a message with null in all personal fields."""

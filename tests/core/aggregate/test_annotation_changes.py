@@ -1,4 +1,4 @@
-"""Removing the annotation of a personal field breaks encrypted data; adding one is reported."""
+"""Removing the annotation of a personal field breaks encrypted data; adding an annotation is reported."""
 
 import pytest
 

@@ -16,7 +16,7 @@ SOURCE = "def f(x):\n    return x + 1\n"
 
 @pytest.fixture
 def digest_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Digest]:
-    """A function that returns the digest of module `one` in a package of these modules."""
+    """A function that writes a package with these sources, and returns the digest of its module `one`."""
     monkeypatch.syspath_prepend(tmp_path)
 
     packages: set[str] = set()
@@ -74,7 +74,7 @@ def test_other_modules_do_not_count(digest_of: Digest) -> None:
 
 
 def test_module_imported_twice_is_read_once(digest_of: Digest) -> None:
-    """The modules imported after it are read, too."""
+    """The modules that are imported after a repeated module are read, too."""
     sources = {
         "one": "from . import four, two, three",
         "three": "from . import two",

@@ -55,7 +55,6 @@ def test_breaking_change_is_red(parts: dict[str, str], expected: str) -> None:
 
 
 def test_change_of_a_message_names_no_field() -> None:
-    """A change of a whole message names no field."""
     old_contract, new_contract = contract_with(), contract_with()
     new_contract["$defs"]["Done"] |= {"minProperties": 1}
     assert "event Done: had no limits, has {'minProperties': 1}" in [
@@ -116,7 +115,7 @@ def test_every_breaking_change_has_a_remedy() -> None:
 
 
 def test_breaking_changes_come_first() -> None:
-    """Changes that break events need other actions than changes that break senders."""
+    """Changes that break events have other remedies than changes that break senders."""
     new_contract = contract_with(
         events="Done | Up",
         commands="Put | Up2",

@@ -56,7 +56,8 @@ def table_of(schema: Any) -> dict[str, Any]:
 
 
 def tuple_of(*schemas: Any) -> dict[str, Any]:
-    return {"type": "array", "prefixItems": list(schemas), "items": False}
+    required = sum("default" not in schema for schema in schemas)
+    return {"type": "array", "prefixItems": list(schemas), "items": False, "minItems": required}
 
 
 @pytest.mark.parametrize(
@@ -207,6 +208,17 @@ def test_number_of_items_counts() -> None:
     assert differences(list_of(INT), tuple_of(INT)) == [("", "type", "had 0 items, has 1")]
 
 
+def test_items_with_defaults_may_be_added() -> None:
+    optional = INT | {"default": 0}
+    assert differences(tuple_of(INT), tuple_of(INT, optional)) == [("", "wider", "had 1 items, has 2")]
+    assert differences(tuple_of(INT, INT), tuple_of(INT, optional)) == [
+        ("", "wider", "needs 1 items, needed 2")
+    ]
+    assert differences(tuple_of(INT, optional), tuple_of(INT, INT)) == [
+        ("", "required", "needs 2 items, needed 1")
+    ]
+
+
 def test_recursive_type_ends() -> None:
     recursive = {"$ref": "#/$defs/A"}
     assert differences(recursive, recursive) == [("n", "type", "was integer, is string")]
@@ -258,6 +270,17 @@ def test_names_of_items_are_compared(make_class: Callable[..., Any]) -> None:
     assert (
         list(Comparison({"$defs": old_definitions}, {"$defs": new_definitions}).differences(old, new)) == []
     )
+
+
+@pytest.mark.parametrize(
+    ("names", "kind"), [(["net", "tax", "tip"], "wider"), (["tax", "net", "tip"], "type")]
+)
+def test_added_item_keeps_the_names(names: list[str], kind: str) -> None:
+    old_class, new_class = amount_class("net", "tax"), namedtuple("Amount", names, defaults=[0])
+    (old,), old_definitions = schema_components([old_class])
+    (new,), new_definitions = schema_components([new_class])
+    (difference,) = Comparison({"$defs": old_definitions}, {"$defs": new_definitions}).differences(old, new)
+    assert difference.kind == kind
 
 
 def test_names_of_items_change_the_digest() -> None:

@@ -62,8 +62,8 @@ def test_each_form_has_its_parts(annotation: Any, form: str, children: list[str]
 
 
 def test_recursive_type_ends() -> None:
-    wire_types = [node.wire for node in tree_of(Tree).all_nodes()]
-    assert len({id(node) for node in wire_types}) == len(wire_types) == 4
+    msgspec_types = [node.msgspec_type for node in tree_of(Tree).all_nodes()]
+    assert len({id(msgspec_type) for msgspec_type in msgspec_types}) == len(msgspec_types) == 4
 
 
 def test_rows_are_lists_in_json() -> None:

@@ -138,7 +138,7 @@ def test_wrong_upcaster_is_refused(upcasters: Any, message: str) -> None:
 
 
 def test_schema_digest_depends_on_upcasters() -> None:
-    """A shard of code with other upcasters is rebuilt, which finds events that no code reads."""
+    """A shard is rebuilt after the upcasters changed, and the rebuild finds events that the code cannot read."""
     without_upcasters, with_upcaster = aggregate({}), aggregate({"Deposited": from_v1})
     assert without_upcasters.schema_digest != with_upcaster.schema_digest
     assert (

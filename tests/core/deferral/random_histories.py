@@ -22,7 +22,7 @@ def random_world(seed: int, rules: DecisionRules = RULES, max_steps: int = 1000)
 
 
 def _random_command(choice: random.Random) -> str:
-    """Return a command, or a request about one, possibly about itself. There are few ids, so requests find commands."""
+    """Return a command, or a request about a command or about itself. There are few ids, so requests find commands."""
     not_before = (
         {"notbefore": f"1970-01-01T00:00:0{choice.randrange(1, 5)}Z"} if choice.random() < 0.6 else {}
     )

@@ -56,7 +56,7 @@ def test_deferred_id_is_known_in_its_batch() -> None:
 
 def test_entry_deferred_again_has_no_offset() -> None:
     entry = deferred_entry(decide(record(notbefore=FAR, data={"after": 1})))
-    resubmitted = replace(entry, resubmitted_offset=7, resubmitted_topic=TOPIC)
+    resubmitted = replace(entry, resubmitted_offset=7, resubmitted_topic_id=TOPIC)
     resubmitted_record = Record(7, entry.due, b"a", resubmitted.resubmission_document("0/0"), [*HEADERS])
     decisions = decide(resubmitted_record, table=DeferralTable([resubmitted]))
     assert reasons(decisions) == ["LATER"]

@@ -60,7 +60,7 @@ def test_number_of_attempts_is_limited() -> None:
     entry = deferred_entry(first)
     results = reasons(first)
     for offset in (1, 2):
-        resubmitted = replace(entry, resubmitted_offset=offset, resubmitted_topic=TOPIC)
+        resubmitted = replace(entry, resubmitted_offset=offset, resubmitted_topic_id=TOPIC)
         resubmitted_record = Record(
             offset, TIMESTAMP, b"a", resubmitted.resubmission_document("0/0"), [*HEADERS]
         )
@@ -93,7 +93,7 @@ def test_attributes_come_from_the_entry() -> None:
     entry = replace(
         deferred_entry(decide(record(notbefore="2999-01-01T00:00:00Z"))),
         resubmitted_offset=7,
-        resubmitted_topic=TOPIC,
+        resubmitted_topic_id=TOPIC,
         fingerprint=5,
     )
     resubmitted_record = Record(7, entry.due, b"a", entry.resubmission_document("0/0"), [*HEADERS])
@@ -105,12 +105,12 @@ def test_given_up_record_ends_the_entry() -> None:
     entry = replace(
         deferred_entry(decide(record(notbefore="2999-01-01T00:00:00Z"))),
         resubmitted_offset=7,
-        resubmitted_topic=TOPIC,
+        resubmitted_topic_id=TOPIC,
     )
     table = DeferralTable([entry])
     deferrals = Deferrals(lambda: table, TOPIC, 0, active=True)
     context = BatchContext(
-        0, lambda _: None, lambda *_: None, lambda: 0, given_up_offsets=frozenset({7}), deferrals=deferrals
+        0, lambda _: None, lambda *_: None, lambda: 0, force_failed=frozenset({7}), deferrals=deferrals
     )
     decisions = decide_batch(WAY, [Record(7, TIMESTAMP, b"a", b"x", [*HEADERS])], context)
     assert reasons(decisions) == ["TOO_LARGE"]
@@ -167,7 +167,7 @@ def test_entries_are_read_back_from_their_topic() -> None:
     for variant in (
         entry,
         inherited,
-        replace(entry, resubmitted_offset=9, resubmitted_topic="U", cancelled=True),
+        replace(entry, resubmitted_offset=9, resubmitted_topic_id="U", cancelled=True),
     ):
         assert read_deferral(variant.key.encode(), variant.value()) == variant
         for topic in (TOPIC, "U"):
@@ -236,10 +236,10 @@ def test_later_entry_keeps_the_id() -> None:
 
 
 def test_request_may_be_deferred() -> None:
-    """The deferred request then ends its own entry, and cancels the other one."""
+    """The deferred request then ends its own entry, and cancels the other command."""
     deferred = deferred_entry(decide(record(data={"after": 1})))
     request = record(1, "cqrs.Cancel", {"id": "x"}, id="later", notbefore="2999-01-01T00:00:00Z")
-    entry = replace(deferred_entry(decide(request)), resubmitted_offset=7, resubmitted_topic=TOPIC)
+    entry = replace(deferred_entry(decide(request)), resubmitted_offset=7, resubmitted_topic_id=TOPIC)
     resubmitted_record = Record(7, entry.due, b"a", entry.resubmission_document("0/1"), [*HEADERS])
     decisions = decide(resubmitted_record, table=DeferralTable([deferred, entry]))
     (data,) = verdicts(decisions)
@@ -257,7 +257,7 @@ def test_request_may_be_deferred() -> None:
 def test_early_resubmission_is_deferred_again(early_ms: int, reason: str) -> None:
     """The broker's timestamp of the resubmitted record counts. Attempt, due time and reason stay."""
     entry = deferred_entry(decide(record(notbefore="2999-01-01T00:00:00Z")))
-    resubmitted = replace(entry, resubmitted_offset=7, resubmitted_topic=TOPIC)
+    resubmitted = replace(entry, resubmitted_offset=7, resubmitted_topic_id=TOPIC)
     resubmitted_record = Record(
         7, entry.due - early_ms, b"a", resubmitted.resubmission_document("0/0"), [*HEADERS]
     )
@@ -271,9 +271,9 @@ def test_early_resubmission_is_deferred_again(early_ms: int, reason: str) -> Non
     ("request_type", "reason"), [("cqrs.Cancel", "CANCELLED"), ("cqrs.Release", "accepted")]
 )
 def test_request_ends_the_deferral(request_type: str, reason: str) -> None:
-    """The request works although the command is resubmitted already, too early."""
+    """The request works although the command was already resubmitted, too early."""
     entry = deferred_entry(decide(record(notbefore="2999-01-01T00:00:00Z")))
-    resubmitted = replace(entry, resubmitted_offset=7, resubmitted_topic=TOPIC)
+    resubmitted = replace(entry, resubmitted_offset=7, resubmitted_topic_id=TOPIC)
     resubmitted_record = Record(7, TIMESTAMP, b"a", resubmitted.resubmission_document("0/0"), [*HEADERS])
     decisions = decide(
         record(6, request_type, {"id": "x"}, id="r"), resubmitted_record, table=DeferralTable([resubmitted])

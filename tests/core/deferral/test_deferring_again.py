@@ -79,7 +79,7 @@ def test_delay_must_not_change(after: timedelta, attempt: int, command_id: str, 
 @pytest.mark.parametrize("request_", [Cancel("x"), Release("x")])
 def test_request_makes_a_command_due(request_: Any, cancelled: bool) -> None:
     """An entry that is resubmitted already keeps its offset, and is not deferred again."""
-    for entry in (ENTRY, replace(ENTRY, resubmitted_offset=3, resubmitted_topic=TOPIC)):
+    for entry in (ENTRY, replace(ENTRY, resubmitted_offset=3, resubmitted_topic_id=TOPIC)):
         changes = deferrals(replace(entry, cancelled=cancelled))
         target = changes.cancel_or_release("a", "r", request_)
         assert (target.id, target.offset) == ("x", 0)

@@ -15,7 +15,7 @@ from cqrs_cli.deciding import deferred_fold as fold
 from cqrs_cli.deciding.broker_clock import BrokerClock
 from tests.core.deferral.world import SCENARIOS, TOPIC, World, first_world, steps
 
-#: The most commands in the longest scenario. More commands mean that one is resubmitted forever.
+#: The most commands in the longest scenario. More commands mean that a command is resubmitted forever.
 MAX_COMMANDS = 9
 
 
@@ -110,8 +110,8 @@ def _store_no_offset(deferrals: Deferrals, entry: Deferral, offset: int) -> None
 
 
 def _store_wrong_offset(deferrals: Deferrals, entry: Deferral, offset: int) -> None:
-    """Store the offset of the next record, as if k were guessed before the broker's report."""
-    deferrals.set_entry(replace(entry, resubmitted_offset=offset + 1, resubmitted_topic=TOPIC))
+    """Store the offset of the next record, as if the offset were guessed before the broker's report."""
+    deferrals.set_entry(replace(entry, resubmitted_offset=offset + 1, resubmitted_topic_id=TOPIC))
 
 
 def _learn_nothing(clock: BrokerClock, own: int, stamps: Any) -> None:

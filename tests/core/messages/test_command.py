@@ -69,7 +69,7 @@ def test_structured_mode_has_priority() -> None:
 
 
 def test_other_headers_are_not_attributes() -> None:
-    """The end of a header's name must not match an attribute, and the data are the record's value."""
+    """A header whose name only ends like an attribute is ignored, and the data are the record's value, not a header."""
     other_headers: Headers = [
         ("my_type", b"other"),
         ("type", b"other"),
@@ -128,7 +128,7 @@ def test_binary_attributes_are_strings() -> None:
 
 
 @pytest.mark.parametrize("headers", [None, [], [("content-type", b"application/json")], [("ce_id", b"1")]])
-def test_cloudevent_needs_type_or_specversion(headers: Headers | None) -> None:
+def test_cloudevent_needs_content_type_or_specversion(headers: Headers | None) -> None:
     assert is_invalid(command(), headers)
 
 
@@ -184,7 +184,7 @@ def test_other_values_are_not_envelopes(value: bytes | None) -> None:
 
 
 @pytest.mark.parametrize("name", ["id", "source", "type", "subject", "correlationid", "traceparent", "time"])
-def test_an_attribute_ends_at_1024_bytes(name: str) -> None:
+def test_an_attribute_has_at_most_1024_bytes(name: str) -> None:
     longest = "ä" * 512
     assert getattr(read_value(command(**{name: longest})), name) == longest
     assert is_invalid(command(**{name: longest + "x"}))
@@ -204,7 +204,7 @@ def test_every_attribute_has_the_limit(name: str) -> None:
     assert is_invalid(command(ext=list(range(500)))) and read_value(command(data={"text": longest * 9}))
 
 
-def test_long_values_are_named() -> None:
+def test_errors_name_attributes_with_long_values() -> None:
     """An extension that is not text has a limit, too. Bytes in `data_base64` are refused for another reason."""
     for value, message in (
         (command(ext=list(range(500))), "ext is longer than 1024 bytes"),

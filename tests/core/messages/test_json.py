@@ -26,6 +26,6 @@ class Address:
 
 
 def test_slots_write_omitted_defaults() -> None:
-    """docs/aggregates.md documents this for `slots=True`. Without it the default is omitted."""
+    """docs/aggregates.md documents this for `slots=True`. Without `slots=True` the default is omitted."""
     decoded = msgspec.json.decode(b'{"city":"Leipzig"}', type=Address)
     assert encode_json(decoded) == encode_json(Address("Leipzig")) == b'{"city":"Leipzig","zip":""}'

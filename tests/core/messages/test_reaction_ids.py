@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from cqrs_cli.client.compose import complete_line
-from cqrs_cli.client.envelope import Attributes, write_command
+from cqrs_cli.client.envelope import Attributes, create_command
 from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.reaction_id import ReactionId, process_source, read_reaction_id
@@ -60,7 +60,7 @@ def test_other_ids_are_not_reserved(id: str) -> None:
 def test_id_is_read_as_it_is_written() -> None:
     reaction_id = ReactionId("checkout", "x.order.events", "0/7/0", 1777593600000, 0)
     assert (str(reaction_id), read_reaction_id(ID)) == (ID, reaction_id)
-    assert reaction_id.origin == ID.removesuffix("/0")
+    assert reaction_id.id_prefix == ID.removesuffix("/0")
 
 
 def test_clients_fail_before_sending() -> None:
@@ -68,8 +68,8 @@ def test_clients_fail_before_sending() -> None:
     with pytest.raises(
         UsageError, match=r"--id: the id 'checkout/.*' has the form of an id of process manager checkout"
     ):
-        write_command("way", "a", "way.Go", b"{}", "/cqrs/gateway", attributes)
-    assert write_command("way", "a", "way.Go", b"{}", process_source("checkout"), attributes).id == ID
+        create_command("way", "a", "way.Go", b"{}", "/cqrs/gateway", attributes)
+    assert create_command("way", "a", "way.Go", b"{}", process_source("checkout"), attributes).id == ID
 
 
 @pytest.mark.parametrize("source", [{}, {"source": "/t"}])

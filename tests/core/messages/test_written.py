@@ -1,4 +1,4 @@
-"""The writers of events and outcomes give the same bytes as encoding classes with the contract's members."""
+"""The writers of events and outcomes give the same bytes as the encoder does for structs with the same members."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from cqrs_cli.core.messages.attributes import PROPAGATED, PropagatedAttributes
 from cqrs_cli.core.messages.command import CommandEnvelope, shared_members_of_unreadable
 from cqrs_cli.core.messages.event import event_writer
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.messages.outcome import Original, WrittenVerdict, outcome_writer
+from cqrs_cli.core.messages.outcome import Original, VerdictWithoutDeferral, outcome_writer
 
 
 class WrittenEnvelope(PropagatedAttributes, frozen=True, omit_defaults=True):
@@ -25,7 +25,7 @@ class WrittenEnvelope(PropagatedAttributes, frozen=True, omit_defaults=True):
 
 
 class WrittenEvent(WrittenEnvelope, frozen=True, kw_only=True, omit_defaults=True):
-    """An event: the propagated attributes come between the members of its command and its own members."""
+    """An event: the members of `WrittenEnvelope`, the propagated attributes, then the members of this class."""
 
     aggregateversion: int
     eventindex: int
@@ -34,9 +34,9 @@ class WrittenEvent(WrittenEnvelope, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class WrittenOutcome(WrittenEnvelope, frozen=True, kw_only=True, omit_defaults=True):
-    """An outcome: the propagated attributes come before its data."""
+    """An outcome: the members of `WrittenEnvelope`, the propagated attributes, then the data."""
 
-    data: WrittenVerdict
+    data: VerdictWithoutDeferral
 
 
 TIME = "2026-11-21T01:02:03.456Z"
@@ -55,24 +55,24 @@ envelopes = st.builds(
 )
 
 
-def members_of(envelope: CommandEnvelope) -> tuple[str, str, str, str]:
+def shared_values_of(envelope: CommandEnvelope) -> tuple[str, str, str, str]:
     return envelope.subject, TIME, envelope.id, envelope.correlationid or envelope.id
 
 
 @given(sources, numbers, envelopes, numbers, numbers, numbers, numbers)
-def test_events_equal_the_contract(
+def test_events_equal_encoded_structs(
     source: str, partition: int, envelope: CommandEnvelope, offset: int, index: int, version: int, count: int
 ) -> None:
-    id, envelope_members, data = f"{partition}/{offset}/{index}", members_of(envelope), b'{"a":"%d"}'
+    id, shared_values, data = f"{partition}/{offset}/{index}", shared_values_of(envelope), b'{"a":"%d"}'
     numbers_of_event: dict[str, Any] = {"aggregateversion": version, "eventindex": index, "eventcount": count}
     members_of_event = {**numbers_of_event, "data": Raw(data), **envelope.propagated()}
-    expected = WrittenEvent("1.0", id, source, "note.Nöted", *envelope_members, **members_of_event)
+    expected = WrittenEvent("1.0", id, source, "note.Nöted", *shared_values, **members_of_event)
     arguments = (offset, index, envelope.shared_members(TIME), version, index, count, data)
     assert event_writer(source, partition, "note.Nöted")(arguments) == encode_json(expected)
 
 
 verdicts = st.builds(
-    WrittenVerdict,
+    VerdictWithoutDeferral,
     status=st.sampled_from(["accepted", "rejected"]),
     message=st.just(UNSET) | texts,
     expected=st.just(UNSET) | texts,
@@ -83,18 +83,18 @@ verdicts = st.builds(
 
 
 @given(sources, numbers, st.none() | envelopes, numbers, texts, verdicts)
-def test_outcomes_equal_the_contract(
+def test_outcomes_equal_encoded_structs(
     source: str,
     partition: int,
     envelope: CommandEnvelope | None,
     offset: int,
     type: str,
-    verdict: WrittenVerdict,
+    verdict: VerdictWithoutDeferral,
 ) -> None:
-    envelope_members = (UNSET, TIME, UNSET, UNSET) if envelope is None else members_of(envelope)
+    shared_values = (UNSET, TIME, UNSET, UNSET) if envelope is None else shared_values_of(envelope)
     propagated = {} if envelope is None else envelope.propagated()
     expected = WrittenOutcome(
-        "1.0", f"{partition}/{offset}", source, type, *envelope_members, data=verdict, **propagated
+        "1.0", f"{partition}/{offset}", source, type, *shared_values, data=verdict, **propagated
     )
     shared = shared_members_of_unreadable(TIME) if envelope is None else envelope.shared_members(TIME)
     arguments = (offset, encode_json(type), shared, encode_json(verdict))

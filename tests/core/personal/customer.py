@@ -8,6 +8,9 @@ from msgspec import Meta
 
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.personal.data_keys import random_key
+from cqrs_cli.core.personal.encrypted_data import encrypt_data
+from cqrs_cli.core.personal.encryption import ValueLocation
 from cqrs_cli.core.personal.personal_fields import Personal, personal
 
 Mail = Annotated[str, Meta(pattern="@"), personal(erased="x@invalid")]
@@ -65,3 +68,9 @@ def evolve(customer: Customer, event: Registered | Ordered) -> Customer:
 decider = cqrs.Decider(decide, evolve, initial=Customer())
 
 CUSTOMER = Aggregate.of("customer", decider)
+
+
+def encrypted_registration() -> bytes:
+    """Return the data of a `Registered` as its topic has them: the personal fields are encrypted."""
+    location = ValueLocation("customer", "c-42", "0/0/0", "")
+    return encrypt_data(Registered, b'{"name":"Ann","mail":"a@b","plan":"pro"}', random_key(), location)

@@ -19,7 +19,7 @@ from cqrs_cli.core.messages.payload_reference import find_reference, reference_t
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.encrypted_data import decrypt_data, has_encrypted_shape
 from cqrs_cli.core.personal.encryption import ValueLocation
-from cqrs_cli.core.personal.masking import mask
+from cqrs_cli.core.personal.message_redaction import redact_message
 from cqrs_cli.core.personal.personal_fields import personal
 from tests.core.personal.batches import (
     ANN,
@@ -66,7 +66,9 @@ def test_erase_deletes_the_key_permanently() -> None:
     decisions = decide_batch(CUSTOMER, [register(0), erase(1)], context())
     first = event_key_ids(decisions)[0]
     assert event_key_ids(decisions) == [first, f"({first})"]
-    assert decisions.data_keys == {"c": None} and decisions.states["c"].state == mask(Customer(plan="free"))
+    assert decisions.data_keys == {"c": None} and decisions.states["c"].state == redact_message(
+        Customer(plan="free")
+    )
     decisions = decide_batch(CUSTOMER, [register(0), erase(1), register(2)], context())
     assert event_key_ids(decisions)[:2] == [first, f"({first})"] and event_key_ids(decisions)[2] != first
     assert (
@@ -188,10 +190,10 @@ def test_pieces_give_the_decisions_of_the_batch(stream: list[tuple[str, str]], s
         name: key and key.kid for name, key in whole_batch.data_keys.items()
     }
     states = {
-        name: mask(versioned.state)
+        name: redact_message(versioned.state)
         for name, versioned in fold_events([value for value, _, _ in events]).items()
     }
-    assert states == {name: mask(versioned.state) for name, versioned in whole_batch.states.items()}
+    assert states == {name: redact_message(versioned.state) for name, versioned in whole_batch.states.items()}
 
 
 def test_evolve_can_fail_the_erasure() -> None:

@@ -22,7 +22,7 @@ def defer_and_resubmit(key: DataKey | None) -> tuple[Decisions, Record, Deferral
     decisions = decide_batch(CUSTOMER, [register(0, notbefore="2999-01-01T00:00:00Z")], context(key))
     (entry,) = decisions.deferral_changes.values()
     assert entry is not None and verdicts(decisions) == ["NOT_YET"]
-    resubmitted_entry = replace(entry, due=TIMESTAMP, resubmitted_offset=5, resubmitted_topic="T")
+    resubmitted_entry = replace(entry, due=TIMESTAMP, resubmitted_offset=5, resubmitted_topic_id="T")
     return (
         decisions,
         Record(5, TIMESTAMP, b"c", resubmitted_entry.resubmission_document("0/0"), [*HEADERS]),

@@ -18,7 +18,7 @@ from cqrs_cli.core.personal.encrypted_data import (
     redacting_decoder,
 )
 from cqrs_cli.core.personal.encryption import DamagedValueError, DataKey, NotEncryptedError, ValueLocation
-from cqrs_cli.core.personal.masking import mask, mask_data
+from cqrs_cli.core.personal.message_redaction import redact_data, redact_message
 from cqrs_cli.core.personal.personal_fields import personal_fields
 from cqrs_cli.testing.strategies import messages_of
 from tests.core.personal.customer import Customer, Order, Ordered, Register, Registered
@@ -46,12 +46,12 @@ def test_encrypted_message_is_decrypted(message: Struct) -> None:
 def test_message_without_its_key_is_redacted(message: Struct) -> None:
     """A reader without a keyring, who redacts a message himself, gets the same result."""
     decrypted = decrypt_data(type(message), encrypt(message), FIND_NO_KEY, LOCATION)
-    assert decrypted == encode_json(mask(message)) == mask_data(type(message), encrypt(message))
+    assert decrypted == encode_json(redact_message(message)) == redact_data(type(message), encrypt(message))
 
 
 @given(messages)
 def test_only_personal_values_need_a_key(message: Struct) -> None:
-    needs_key = mask(message) != message
+    needs_key = redact_message(message) != message
     assert bool(personal_values(type(message), encode_json(message))) == needs_key
     assert kids_of_data(encrypt(message)) == ({KEY.kid} if needs_key else set())
 
@@ -59,7 +59,7 @@ def test_only_personal_values_need_a_key(message: Struct) -> None:
 @given(messages)
 def test_encrypted_members_are_read_as_redacted(message: Struct) -> None:
     decode_redacted = redacting_decoder(Decoder(type(message)).decode, type(message))
-    assert decode_redacted(encrypt(message)) == mask(message)
+    assert decode_redacted(encrypt(message)) == redact_message(message)
     assert decode_redacted(encode_json(message)) == message
 
 
@@ -87,7 +87,7 @@ def test_invalid_encrypted_value_raises() -> None:
 
 def decrypt_retired(message: Struct, find: FindKey) -> bytes:
     """Return the event as its upcaster gets it, with the redacted values of its former class."""
-    redacted_values = {field.wire: field.redacted_json for field in personal_fields(type(message))}
+    redacted_values = {field.wire_name: field.redacted_json for field in personal_fields(type(message))}
     return decrypt_by_shape(encrypt(message), redacted_values, find, LOCATION)
 
 

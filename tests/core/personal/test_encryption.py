@@ -126,7 +126,7 @@ def test_equal_values_have_different_ciphertexts() -> None:
 
 
 def test_changed_state_is_encrypted_again() -> None:
-    key, location = DataKey.of_random(bytes(range(72))), LOCATION._replace(place=STATE)
+    key, location = DataKey.of_random(bytes(range(72))), LOCATION._replace(message=STATE)
     first = key.encrypt(b'"Ann"', location)
     assert key.encrypt(b'"Ann"', location) is first
     assert key.decrypt(key.encrypt(b'"Bob"', location), location) == b'"Bob"'

@@ -122,7 +122,9 @@ def test_redacted_values_are_not_shared() -> None:
 
 def test_fields_have_their_wire_names() -> None:
     renamed = defstruct("Renamed", [("full_name", Personal[str])], bases=(cqrs.Event,), rename="camel")
-    assert [(field.name, field.wire) for field in personal_fields(renamed)] == [("full_name", "fullName")]
+    assert [(field.name, field.wire_name) for field in personal_fields(renamed)] == [
+        ("full_name", "fullName")
+    ]
 
 
 def test_aggregate_has_personal_fields() -> None:

@@ -21,7 +21,7 @@ from cqrs_cli.core.personal.personal_fields import personal_fields
 #: The minimal length of a value to search for, in characters: shorter values occur in any text.
 MIN_LENGTH = 3
 
-#: Replaces a text with a personal value.
+#: The replacement for a text that contains a personal value.
 REDACTED_TEXT = "redacted: the message contains a personal value"
 
 #: Replaces a text about data whose personal values cannot be determined.
@@ -36,15 +36,16 @@ _TYPES_WITH_TWO_TEXTS = (bytes, date, datetime, time, timedelta, Decimal, UUID)
 
 def redact_text(values: Iterable[str], text: str, replacement: str = REDACTED_TEXT) -> str:
     """Return the text, or `replacement` if it contains one of the values, in upper or lower case."""
-    folded = text.casefold()
-    return replacement if any(value.casefold() in folded for value in values) else text
+    text_to_search = text.casefold()
+    return replacement if any(value.casefold() in text_to_search for value in values) else text
 
 
 def redact_mismatch(message: str, cls: type[Struct], data: bytes) -> str:
     """Return the decoder's message about data that do not match their class, redacted if it may contain personal data.
 
-    A decoder reports the first wrong member before it reads the following members. So it may quote a value from data
-    that are damaged after this member, or that contain the member twice; the values of such data cannot be searched.
+    A decoder reports the first wrong member before it reads the following members. So its message may quote a value
+    although the data are damaged after this member, or contain the member twice. The personal values of such data
+    cannot be determined, so the message is redacted in any case.
     """
     if not personal_fields(cls):
         return message
@@ -71,7 +72,8 @@ def personal_texts_in(cls: type[Struct], data: bytes) -> set[str]:
     try:
         values = personal_values(cls, data).values()
         return set[str]().union(*(_texts(msgspec.json.decode(value)) for value in values))
-    except (ValueError, RecursionError):  # from msgspec: then the decoder has read no value either
+    except (ValueError, RecursionError):
+        # msgspec cannot read the data. So the decoder, which is msgspec, too, has read no value that it could quote.
         return set()
 
 

@@ -16,12 +16,10 @@ import cqrs_cli as cqrs
 from cqrs_cli.cli.tracebacks import redacted_traceback
 from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS, class_name
 from cqrs_cli.core.fold import UnreadableEventError, decode_event, fold_next
-from cqrs_cli.core.handle import call_decide
-from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.event import EventEnvelope
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.personal.personal_fields import Personal, personal
-from cqrs_cli.core.personal.redaction import (
+from cqrs_cli.core.personal.text_redaction import (
     REDACTED_TEXT,
     UNSEARCHABLE_TEXT,
     personal_texts,
@@ -82,10 +80,10 @@ def test_value_of_the_state_is_redacted() -> None:
 
 def test_reason_of_later_is_redacted() -> None:
     """The reason is in the outcome and in the entry of the deferred command."""
-    record = greet("later")
-    deferral = call_decide(LEAKING, record, read_command(record), Greet(PERSONAL_NAME, "later"), None)
-    assert isinstance(deferral, cqrs.Later)
-    assert (deferral.after, deferral.reason) == (timedelta(hours=1), REDACTED_TEXT)
+    partition = LeakingPartition()
+    (entry,) = partition.decide(greet("later")).deferral_changes.values()
+    assert entry is not None and entry.due > timedelta(hours=1) // timedelta(milliseconds=1)
+    assert partition.last_outcome()["data"]["message"] == REDACTED_TEXT
 
 
 def test_code_with_a_value_is_replaced() -> None:

@@ -1,4 +1,4 @@
-"""The active data keys of an aggregate, with which verification decrypts encrypted values to find damage."""
+"""Finds damaged encrypted values, for verification: it decrypts values with the active data keys of their subjects."""
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -12,9 +12,9 @@ from cqrs_cli.keys.topic import WrappedKey
 _CACHED_KEYS = 10_000
 
 
-class ActiveKeys:
-    """The active data keys. `find_key`: returns a subject's key in the keys topic; `decrypt_key`: decrypts the key with
-    the keyring.
+class DamageFinder:
+    """Finds values that their own key does not decrypt. `find_key`: returns the active key of a subject in the keys
+    topic, encrypted. `decrypt_key`: decrypts such a key with the keyring.
     """
 
     def __init__(
@@ -26,7 +26,7 @@ class ActiveKeys:
         self._aggregate, self._find_key, self._decrypt = aggregate, find_key, decrypt_key
         self._data_key_or_problem = lru_cache(_CACHED_KEYS)(self._decrypt_key)
 
-    def find_problem(self, subject: str, wrapped: WrappedKey) -> str | None:
+    def find_key_problem(self, subject: str, wrapped: WrappedKey) -> str | None:
         """Return why the keyring cannot decrypt a data key; None if it can."""
         key_or_problem = self._data_key_or_problem(subject, wrapped)
         return key_or_problem if isinstance(key_or_problem, str) else None
@@ -34,8 +34,8 @@ class ActiveKeys:
     def find_damaged_event_values(self, subject: str, event_id: str, data: bytes) -> Iterator[str]:
         """Yield a problem for each member of an event that uses the active key, but cannot be decrypted with it.
 
-        The problems never contain personal data. A key that the keyring cannot decrypt yields nothing
-        here: `find_problem` reports it.
+        The problems never contain personal data. If the keyring cannot decrypt the key, this method yields nothing:
+        `find_key_problem` reports the key.
         """
         return self._find_damaged(subject, event_id, data)
 
@@ -44,12 +44,14 @@ class ActiveKeys:
         return self._find_damaged(subject, STATE, data)
 
     def _decrypt_key(self, subject: str, wrapped: WrappedKey) -> DataKey | str:
+        """Return the data key, or the reason why the keyring cannot decrypt it."""
         try:
             return self._decrypt(subject, wrapped)
         except ContradictionError as error:
             return error.message
 
     def _find_damaged(self, subject: str, location: str, data: bytes) -> Iterator[str]:
+        """Yield a problem for each value that uses the active key, and cannot be decrypted with it."""
         members = encrypted_members(data)
         if not members or (wrapped := self._find_key(subject)) is None:
             return
