@@ -32,8 +32,8 @@ class DeferredTable:
         entry = self._entry(self._txn.get(_id_key(subject, command_id), None, self._db))
         return entry if entry is not None and (entry.subject, entry.id) == (subject, command_id) else None
 
-    def find_resubmitted_at(self, topic: str, offset: int) -> Deferral | None:
-        return self._entry(self._txn.get(_resubmitted_key(topic, offset), None, self._db))
+    def find_resubmitted_at(self, topic_id: str, offset: int) -> Deferral | None:
+        return self._entry(self._txn.get(_resubmitted_key(topic_id, offset), None, self._db))
 
     def resubmitted_entries(self) -> list[Deferral]:
         return list(self._entries(_RESUBMITTED))
@@ -77,21 +77,23 @@ class DeferredTable:
             self._txn.put(_DUE + _NUMBER.pack(max(0, entry.due)) + key, b"", db=self._db)
         else:
             self._txn.put(
-                _resubmitted_key(entry.resubmitted_topic, entry.resubmitted_offset), key, db=self._db
+                _resubmitted_key(entry.resubmitted_topic_id, entry.resubmitted_offset), key, db=self._db
             )
 
     def _remove(self, entry: Deferral) -> None:
+        """Remove an entry and its index entries."""
         key = entry.key.encode()
         self._txn.delete(_ENTRY + key, db=self._db)
         id_key = _id_key(entry.subject, entry.id)
-        if (
-            self._txn.get(id_key, None, self._db) == key
-        ):  # otherwise the index refers to a later command with this id
+        # Otherwise the index names a later command with the same id.
+        if self._txn.get(id_key, None, self._db) == key:
             self._txn.delete(id_key, db=self._db)
         if entry.resubmitted_offset is None:
             self._txn.delete(_DUE + _NUMBER.pack(max(0, entry.due)) + key, db=self._db)
         else:
-            self._txn.delete(_resubmitted_key(entry.resubmitted_topic, entry.resubmitted_offset), db=self._db)
+            self._txn.delete(
+                _resubmitted_key(entry.resubmitted_topic_id, entry.resubmitted_offset), db=self._db
+            )
 
     def _entry(self, key: bytes | None) -> Deferral | None:
         value = None if key is None else self._txn.get(_ENTRY + key, None, self._db)
@@ -111,5 +113,5 @@ def _id_key(subject: str, command_id: str) -> bytes:
     return _ID + blake2b(dedup_key(subject, command_id), digest_size=32).digest()
 
 
-def _resubmitted_key(topic: str, offset: int) -> bytes:
-    return _RESUBMITTED + _NUMBER.pack(offset) + topic.encode()
+def _resubmitted_key(topic_id: str, offset: int) -> bytes:
+    return _RESUBMITTED + _NUMBER.pack(offset) + topic_id.encode()

@@ -19,7 +19,7 @@ from typing import Final
 from uuid import UUID
 
 from cqrs_cli.core.messages.reasons import REMEMBERED
-from cqrs_cli.core.stored import DedupEntry, StoredState
+from cqrs_cli.core.stored import NO_BOUND, DedupEntry, StoredState
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.state.evidence import Evidence
 from cqrs_cli.state.store import Positions
@@ -30,7 +30,6 @@ CODEC: Final = 4
 MAX_KEY: Final = 511
 
 _UUID, _TEXT, _LONG = b"\x01", b"\x02", b"\xff"
-_NO_BOUND = "\U0010ffff" * 1025  # greater than every command id
 _STATUS_CODES = {status: code for code, status in enumerate(REMEMBERED)}
 _INHERITED = 0x80  # a flag in the status: the value ends with the partition that made the decision
 
@@ -47,7 +46,7 @@ _NO_PARTITION: frozenset[int | None] = frozenset({None})
 _partition_of: Callable[[DedupEntry], int | None] = attrgetter("partition")
 _POSITIONS = Struct("<5q q32s q32s")  # then offset and SHA-256 of the last event, and of the last outcome
 
-# Bound once, because they are called once or twice for each command.
+# These methods are bound once, because they are called once or twice for each command.
 _pack_state_head, _unpack_state_head, _state_head_size = (
     _STATE_HEAD.pack,
     _STATE_HEAD.unpack_from,
@@ -102,19 +101,19 @@ def dedup_key(subject: str, command_id: str) -> bytes:
     return _TEXT + text + subject.encode() + len(text).to_bytes(4, "big")
 
 
-def dedup_entries(remembered: Mapping[tuple[str, str], DedupEntry]) -> list[tuple[bytes, bytes]]:
-    """Return decisions as LMDB keys and values.
+def encode_dedup_entries(entries: Mapping[tuple[str, str], DedupEntry]) -> list[tuple[bytes, bytes]]:
+    """Return dedup entries as LMDB keys and values.
 
     If all ids are UUIDs, they are encoded together, in a third of the time.
     """
-    ids = [command_id for _, command_id in remembered]
+    ids = [command_id for _, command_id in entries]
     if (uuid_bytes := _uuids(ids)) is not None:
         keys = [
             _UUID + uuid_bytes[16 * number : 16 * number + 16] + subject.encode()
-            for number, (subject, _) in enumerate(remembered)
+            for number, (subject, _) in enumerate(entries)
         ]
     else:
-        keys = [dedup_key(subject, command_id) for subject, command_id in remembered]
+        keys = [dedup_key(subject, command_id) for subject, command_id in entries]
     values = [
         _pack_dedup(
             entry.timestamp,
@@ -124,12 +123,12 @@ def dedup_entries(remembered: Mapping[tuple[str, str], DedupEntry]) -> list[tupl
             _STATUS_CODES[entry.status],
             entry.fingerprint,
         )
-        for entry in remembered.values()
+        for entry in entries.values()
     ]
-    # At least one decision was made by another partition.
-    if not _NO_PARTITION.issuperset(map(_partition_of, remembered.values())):
+    # If another partition made at least one of the decisions, the values contain its number.
+    if not _NO_PARTITION.issuperset(map(_partition_of, entries.values())):
         values = [
-            _with_partition(value, entry) for value, entry in zip(values, remembered.values(), strict=True)
+            _with_partition(value, entry) for value, entry in zip(values, entries.values(), strict=True)
         ]
     if max(map(len, keys), default=0) > MAX_KEY:
         return [_shortened(key, value) for key, value in zip(keys, values, strict=True)]
@@ -158,7 +157,7 @@ def greatest_id(keys: Sequence[bytes]) -> str:
     bound; the result is then a text that is greater than every possible id.
     """
     if not all(key.startswith(_UUID) for key in keys):
-        return _NO_BOUND
+        return NO_BOUND
     return max((str(UUID(bytes=key[1:17])) for key in keys), default="")
 
 
@@ -167,8 +166,8 @@ def shorten(key: bytes) -> bytes:
     return _LONG + blake2b(key, digest_size=32).digest()
 
 
-def state_entries(states: Mapping[str, StoredState]) -> list[tuple[bytes, bytes]]:
-    """Return aggregates as LMDB keys and values."""
+def encode_states(states: Mapping[str, StoredState]) -> list[tuple[bytes, bytes]]:
+    """Return states as LMDB keys and values."""
     entries = [
         (
             aggregate_id.encode(),
@@ -216,7 +215,7 @@ def _shortened(key: bytes, value: bytes) -> tuple[bytes, bytes]:
 
 
 def _with_partition(value: bytes, decision: DedupEntry) -> bytes:
-    """Return the value, extended by the partition if another partition made the decision."""
+    """Return the value; if another partition made the decision, its number is appended."""
     if decision.partition is None:
         return value
     timestamp, offset, version, events, status, fingerprint = _unpack_dedup(value)

@@ -20,7 +20,7 @@ _offset: Callable[[Record], int] = attrgetter("offset")
 class Evidence(msgspec.Struct, frozen=True):
     """The offset and the hash of the last folded record.
 
-    In another log, another record is at this offset, or no record.
+    In another log, this offset has another record or no record.
     """
 
     offset: int

@@ -1,9 +1,9 @@
-"""A cache of a partition's data keys in LMDB, next to the shard: subject → `KeyTable`, with the keys still encrypted.
+"""A cache of a partition's data keys in LMDB, next to the shard: subject → `SubjectKeys`, whose keys are encrypted.
 
 The cache is separate from the shard, and never part of a checkpoint: a copy from before an erasure would contain the
 erased key. An owner writes the cache before the shard. So the cache contains each `Erased` that the shard has folded.
 
-Every change is synced, because keys change rarely. So the cache needs no shutdown marker.
+Every change is synced to disk, since keys change rarely. So the cache, unlike a shard, needs no shutdown marker.
 """
 
 import shutil
@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.keys.topic import KeyTable, WrappedKey
+from cqrs_cli.keys.topic import SubjectKeys, WrappedKey
 from cqrs_cli.state.environment import begin_transaction, check_not_truncated, write_and_enlarge_map
 from cqrs_cli.state.errors import CorruptError, translate_errors
 from cqrs_cli.state.lmdb_types import Transaction
@@ -30,7 +30,7 @@ from cqrs_cli.state.store import NotOwnerError
 _MAP_SIZE = 1 << 26
 
 #: The key of the offsets. It cannot collide: all other keys are hashes of 32 bytes.
-_HEAD = b"head"
+_OFFSETS_KEY = b"head"
 
 _by_key: Callable[[tuple[bytes, object]], bytes] = itemgetter(0)
 
@@ -50,14 +50,14 @@ class KeyRecord(NamedTuple):
     wrapped: WrappedKey | None
 
 
-class EndedKey(NamedTuple):
-    """The subject and the key id of an `Erased` in the events topic."""
+class ErasedKey(NamedTuple):
+    """The key that an `Erased` event names: the subject and the id of the deleted key."""
 
     subject: str
     kid: str
 
 
-KeyChange: TypeAlias = KeyRecord | EndedKey
+KeyChange: TypeAlias = KeyRecord | ErasedKey
 
 
 class KeyStore(Protocol):
@@ -67,7 +67,7 @@ class KeyStore(Protocol):
     def offsets(self) -> KeyOffsets:
         """The next offsets to read."""
 
-    def keys_of(self, subject: str) -> KeyTable:
+    def keys_of(self, subject: str) -> SubjectKeys:
         """Return the known keys of an aggregate."""
 
     def apply(self, start: KeyOffsets, end: KeyOffsets, changes: Iterable[KeyChange]) -> None:
@@ -86,27 +86,27 @@ class MemoryKeys:
     def __init__(self, topics: tuple[str, str]) -> None:
         """`topics`: the ids of the keys topic and of the events topic."""
         self._initial_offsets = self.offsets = KeyOffsets(topics)
-        self._tables: dict[str, KeyTable] = {}
+        self._keys_by_subject: dict[str, SubjectKeys] = {}
 
-    def keys_of(self, subject: str) -> KeyTable:
-        return self._tables.get(subject, KeyTable())
+    def keys_of(self, subject: str) -> SubjectKeys:
+        return self._keys_by_subject.get(subject, SubjectKeys())
 
     def apply(self, start: KeyOffsets, end: KeyOffsets, changes: Iterable[KeyChange]) -> None:
         if self.offsets != start:
             raise _unexpected_offsets("memory", self.offsets, start)
         for change in changes:
-            self._tables[change.subject] = apply_change(self.keys_of(change.subject), change)
+            self._keys_by_subject[change.subject] = apply_change(self.keys_of(change.subject), change)
         self.offsets = end
 
     def clear(self) -> None:
-        self._tables, self.offsets = {}, self._initial_offsets
+        self._keys_by_subject, self.offsets = {}, self._initial_offsets
 
     def close(self) -> None:
-        self._tables = {}
+        self._keys_by_subject = {}
 
 
 class KeyCache:
-    """A `KeyStore` in the folder `path`, which is created if it is missing. Keys of other topics are dropped."""
+    """A `KeyStore` in the folder `path`, created if it is missing. The keys of recreated topics are deleted."""
 
     def __init__(self, path: Path, topics: tuple[str, str], map_size: int = _MAP_SIZE) -> None:
         """`topics`: the ids of the keys topic and of the events topic."""
@@ -125,7 +125,7 @@ class KeyCache:
         with translate_errors(self._path), begin_transaction(self._env, write=False) as txn:
             return self._offsets(txn)
 
-    def keys_of(self, subject: str) -> KeyTable:
+    def keys_of(self, subject: str) -> SubjectKeys:
         """Return the known keys of an aggregate."""
         with translate_errors(self._path), begin_transaction(self._env, write=False) as txn:
             return _read_keys(txn, _key(subject))
@@ -144,7 +144,7 @@ class KeyCache:
                 raise _unexpected_offsets(str(self._path), offsets, start)
             for key, change in sorted_changes:
                 txn.put(key, encode_json(apply_change(_read_keys(txn, key), change)))
-            txn.put(_HEAD, encode_json(end))
+            txn.put(_OFFSETS_KEY, encode_json(end))
 
         self._write(work)
 
@@ -157,8 +157,8 @@ class KeyCache:
         self._env.close()
 
     def _offsets(self, txn: Transaction) -> KeyOffsets:
-        head = txn.get(_HEAD)
-        return self._initial_offsets if head is None else msgspec.json.decode(head, type=KeyOffsets)
+        encoded = txn.get(_OFFSETS_KEY)
+        return self._initial_offsets if encoded is None else msgspec.json.decode(encoded, type=KeyOffsets)
 
     def _delete_all(self, txn: Transaction) -> None:
         with txn.cursor() as cursor:
@@ -171,7 +171,7 @@ class KeyCache:
             write_and_enlarge_map(self._env, partial(begin_transaction, self._env, write=True), work)
 
 
-def open_keys(path: Path, topics: tuple[str, str]) -> KeyCache:
+def open_key_cache(path: Path, topics: tuple[str, str]) -> KeyCache:
     """Open the cache in a folder. A damaged cache is replaced by an empty cache, since the topic contains all keys."""
     try:
         return KeyCache(path, topics)
@@ -181,7 +181,7 @@ def open_keys(path: Path, topics: tuple[str, str]) -> KeyCache:
 
 
 def cached_kids(path: Path) -> Iterator[str]:
-    """Yield the ids of the current keys in the cache in a folder; nothing if its LMDB file is not such a cache."""
+    """Yield the ids of the current keys in the cache in a folder; nothing if the folder has no key cache."""
     try:
         env = lmdb.open(str(path), readonly=True, create=False, max_dbs=0)
     except lmdb.Error:
@@ -189,11 +189,11 @@ def cached_kids(path: Path) -> Iterator[str]:
     with closing(env), env.begin() as txn, txn.cursor() as cursor:
         for _, value in cursor:
             try:
-                table = msgspec.json.decode(value, type=KeyTable)
+                keys = msgspec.json.decode(value, type=SubjectKeys)
             except (msgspec.DecodeError, UnicodeDecodeError):
                 continue
-            if table.current is not None:
-                yield table.current.kid
+            if keys.current is not None:
+                yield keys.current.kid
 
 
 def _unexpected_offsets(location: str, offsets: KeyOffsets, start: KeyOffsets) -> NotOwnerError:
@@ -205,15 +205,15 @@ def _key(subject: str) -> bytes:
     return blake2b(subject.encode(), digest_size=32).digest()
 
 
-def _read_keys(txn: Transaction, key: bytes) -> KeyTable:
+def _read_keys(txn: Transaction, key: bytes) -> SubjectKeys:
     value = txn.get(key)
-    return KeyTable() if value is None else msgspec.json.decode(value, type=KeyTable)
+    return SubjectKeys() if value is None else msgspec.json.decode(value, type=SubjectKeys)
 
 
-def apply_change(table: KeyTable, change: KeyChange) -> KeyTable:
+def apply_change(keys: SubjectKeys, change: KeyChange) -> SubjectKeys:
     """Return the keys of an aggregate after a change."""
     match change:
         case KeyRecord():
-            return table.with_record(change.wrapped)
-        case EndedKey():
-            return table.with_erased(change.kid)
+            return keys.with_record(change.wrapped)
+        case ErasedKey():
+            return keys.with_erased(change.kid)

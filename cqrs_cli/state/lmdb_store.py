@@ -15,8 +15,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from cqrs_cli import failpoints
 from cqrs_cli.core.stored import StoredState
+from cqrs_cli.observer import reached
 from cqrs_cli.state import encoding
 from cqrs_cli.state.deferred_table import DeferredTable
 from cqrs_cli.state.environment import (
@@ -60,7 +60,7 @@ class LmdbStore:
     ) -> None:
         self._path = path
         self._window_ms = window_ms
-        self._open = True
+        self._is_open = True
         self._begin_requested_at: float | None = None
         with translate_errors(path):
             self._env = open_environment(path, map_size, readonly, max_readers)
@@ -136,11 +136,11 @@ class LmdbStore:
         start_segment = change.start.clock // self._window_ms
         end_segment = change.end.clock // self._window_ms
         # Sorted, because neighbouring keys share pages, so each page is looked up and copied once.
-        states = sorted(encoding.state_entries(change.states), key=_by_key)
+        states = sorted(encoding.encode_states(change.states), key=_by_key)
         # (database, entries) for the current and the previous segment
         id_entries = [
-            (self._ids[(end_segment - age) % 2], sorted(encoding.dedup_entries(remembered), key=_by_key))
-            for age, remembered in enumerate(split_by_segment(change, self._window_ms))
+            (self._ids[(end_segment - age) % 2], sorted(encoding.encode_dedup_entries(entries), key=_by_key))
+            for age, entries in enumerate(split_by_segment(change, self._window_ms))
         ]
         expected = encoding.encode_head(change.start, change.token)
 
@@ -156,11 +156,11 @@ class LmdbStore:
                 _put(txn, db, entries)
             DeferredTable(txn, self._deferred).change(change.deferred)
             txn.put(_HEAD, encoding.encode_head(change.end, change.token), db=self._meta)
-            failpoints.reached("apply.inside")
+            reached("apply.inside")
 
-        failpoints.reached("apply.before")
+        reached("apply.before")
         self._write(write)
-        failpoints.reached("apply.after")
+        reached("apply.after")
 
     @contextmanager
     def snapshot(self) -> Iterator[tuple[Positions, Iterator[tuple[str, StoredState]]]]:
@@ -199,9 +199,9 @@ class LmdbStore:
             self._env.copy(str(folder), compact=True)
 
     def close(self) -> None:
-        if not self._open:
+        if not self._is_open:
             return
-        self._open = False
+        self._is_open = False
         try:
             if not self._env.flags()["readonly"]:
                 self.sync()
@@ -210,7 +210,7 @@ class LmdbStore:
 
     def close_without_sync(self) -> None:
         """Close an unusable store without a sync."""
-        self._open = False
+        self._is_open = False
         self._env.close()
 
     def _head(self, txn: Transaction) -> bytes:

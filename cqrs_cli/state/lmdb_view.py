@@ -12,7 +12,7 @@ from cqrs_cli.state.lmdb_types import Database, Transaction
 class LmdbView:
     """A `StateView` in one read transaction, which begins with the `with` block."""
 
-    __slots__ = ("_begin", "_deferred", "_get", "_greatest_id", "_ids", "_segments", "_states", "_txn")
+    __slots__ = ("_begin", "_deferred", "_get", "_ids", "_segments", "_states", "_txn", "greatest_id")
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class LmdbView:
         cursors = [txn.cursor(db) for db in self._ids]
         # Each cursor with its greatest key: a new UUIDv7 is greater, so a comparison replaces the lookup.
         self._segments = [(cursor, cursor.key()) for cursor in cursors if cursor.last()]
-        self._greatest_id = encoding.greatest_id([greatest_key for _, greatest_key in self._segments])
+        self.greatest_id = encoding.greatest_id([greatest_key for _, greatest_key in self._segments])
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -55,7 +55,7 @@ class LmdbView:
         return state
 
     def find_dedup_entry(self, subject: str, command_id: str) -> DedupEntry | None:
-        if command_id > self._greatest_id:
+        if command_id > self.greatest_id:
             return None  # greater than each remembered id, so it is new
         whole_key = key = encoding.dedup_key(subject, command_id)
         if len(whole_key) > encoding.MAX_KEY:

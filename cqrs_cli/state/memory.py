@@ -10,10 +10,10 @@ from contextlib import ExitStack, contextmanager
 from sys import getsizeof, maxsize
 from typing import Generic, TypeVar
 
-from cqrs_cli import failpoints
 from cqrs_cli.core.deferral.table import DeferralTable
-from cqrs_cli.core.stored import DedupEntry, StateView, StoredState
+from cqrs_cli.core.stored import NO_BOUND, DedupEntry, StateView, StoredState
 from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.observer import reached
 from cqrs_cli.state import encoding
 from cqrs_cli.state.store import NotOwnerError, Positions, WriteBatch, check_clock, split_by_segment
 
@@ -104,36 +104,36 @@ class MemoryStore:
         """Make the change. Also raises `StoreFullError`, with nothing changed."""
         check_clock(change)
         states = {name: encoding.encode_state(stored) for name, stored in change.states.items()}
-        ids = [
-            dict(encoding.dedup_entries(remembered))
-            for remembered in split_by_segment(change, self._window_ms)
+        entries_by_age = [  # the entries of the current segment, then of the previous segment
+            dict(encoding.encode_dedup_entries(entries))
+            for entries in split_by_segment(change, self._window_ms)
         ]
-        failpoints.reached("apply.before")
+        reached("apply.before")
         self._check_owner(change.token)
         if change.start != self._positions:
             raise NotOwnerError(f"positions are {self._positions}, not {change.start}")
-        current = change.end.clock // self._window_ms
+        current_segment = change.end.clock // self._window_ms
         segments: dict[int, _Table[bytes]] = {
-            number: self._segments.get(number, _Table()) for number in (current, current - 1)
+            number: self._segments.get(number, _Table()) for number in (current_segment, current_segment - 1)
         }
         is_viewed = self._open_views > 0
         with ExitStack() as undo:  # a change that fails half-way, for lack of memory, is undone
             old_size = self.size
             self._states.put(states, undo, is_viewed)
-            for age, entries in enumerate(ids):
-                segments[current - age].put(entries, undo, is_viewed)
+            for age, entries in enumerate(entries_by_age):
+                segments[current_segment - age].put(entries, undo, is_viewed)
             id_bytes = sum(segment.bytes for segment in segments.values())
             deferred_bytes = self._deferred.bytes + self._deferred.added_bytes(change.deferred)
             added_bytes = self._states.bytes + id_bytes + deferred_bytes - old_size
             self._budget.reserve(added_bytes)
             undo.callback(self._budget.reserve, -added_bytes)
-            failpoints.reached("apply.inside")
+            reached("apply.inside")
             undo.pop_all()
         if change.deferred:
             self._deferred = self._deferred.copy() if is_viewed else self._deferred
             self._deferred.apply_changes(change.deferred)
         self._segments, self._positions = segments, change.end
-        failpoints.reached("apply.after")
+        reached("apply.after")
 
     def items(self) -> Iterator[tuple[str, StoredState]]:
         with self._count_open_view():
@@ -177,18 +177,18 @@ class _Table(Generic[_K]):
         self.entries: dict[_K, bytes] = {}
         self.bytes = 0
 
-    def put(self, new: Mapping[_K, bytes], undo: ExitStack, is_viewed: bool) -> None:
+    def put(self, new_entries: Mapping[_K, bytes], undo: ExitStack, is_viewed: bool) -> None:
         """Add entries; `undo` removes them again. If a view is open (`is_viewed`), a copy of the dict is changed."""
-        old = {key: self.entries.get(key) for key in new}
-        undo.callback(self._restore, self.entries, old, self.bytes)
+        old_values = {key: self.entries.get(key) for key in new_entries}
+        undo.callback(self._restore, self.entries, old_values, self.bytes)
         if is_viewed:
             self.entries = dict(self.entries)
-        for (key, value), old_value in zip(new.items(), old.values(), strict=True):
+        for (key, value), old_value in zip(new_entries.items(), old_values.values(), strict=True):
             if old_value is None:
                 self.bytes += _SLOT_BYTES + getsizeof(key) + getsizeof(value)
             else:
                 self.bytes += getsizeof(value) - getsizeof(old_value)
-        self.entries.update(new)
+        self.entries.update(new_entries)
 
     def without(self, keys: set[_K]) -> "_Table[_K]":
         """Return a new table without these entries; this table is unchanged, because a view may be open."""
@@ -200,12 +200,13 @@ class _Table(Generic[_K]):
         )
         return table
 
-    def _restore(self, entries: dict[_K, bytes], old: Mapping[_K, bytes | None], size: int) -> None:
+    def _restore(self, entries: dict[_K, bytes], old_values: Mapping[_K, bytes | None], size: int) -> None:
+        """Undo `put`: restore the dict and its size. `old_values`: key → the value before, None if the key was new."""
         self.bytes = size
         if self.entries is not entries:
             self.entries = entries
             return
-        for key, value in old.items():
+        for key, value in old_values.items():
             if value is None:
                 entries.pop(key, None)
             else:
@@ -215,12 +216,13 @@ class _Table(Generic[_K]):
 class _MemoryView:
     """A `StateView` of dicts that do not change while the view is open."""
 
-    __slots__ = ("_deferred", "_segments", "_states")
+    __slots__ = ("_deferred", "_segments", "_states", "greatest_id")
 
     def __init__(
         self, states: Mapping[str, bytes], segments: list[dict[bytes, bytes]], deferred: DeferralTable
     ) -> None:
         self._states, self._segments, self._deferred = states, segments, deferred
+        self.greatest_id = NO_BOUND
 
     def deferred_view(self) -> DeferralTable:
         return self._deferred

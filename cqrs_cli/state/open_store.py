@@ -1,6 +1,5 @@
 """Opens the store of a partition: its shard on disk, or a store in memory."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +20,6 @@ def open_store(
     path: Path | None,
     identity: Identity,
     budget: MemoryBudget,
-    add_note: Callable[[str], None],
     limits: Limits,
 ) -> OpenStore:
     """Open the shard in `path`; if `path` is None, create a store in memory within the `budget`.
@@ -30,5 +28,5 @@ def open_store(
     """
     if path is None:
         return OpenStore(MemoryStore(identity.window_ms, budget), is_new=False)
-    opened = open_shard(path, identity, add_note, limits)
-    return OpenStore(opened.store, opened.is_new)
+    open_result = open_shard(path, identity, limits)
+    return OpenStore(open_result.store, open_result.is_new)

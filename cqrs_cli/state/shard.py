@@ -24,9 +24,9 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from cqrs_cli import failpoints
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.errors import UnavailableError
+from cqrs_cli.observer import reached
 from cqrs_cli.state.environment import DATA_FILE
 from cqrs_cli.state.errors import (
     MOUNTS,
@@ -58,11 +58,10 @@ class OpenShard(NamedTuple):
 def open_shard(
     path: Path,
     identity: Identity,
-    add_note: Callable[[str], None] = lambda text: None,
     limits: Limits = Limits(),  # noqa: B008  (frozen)
     mounts: Path = MOUNTS,
 ) -> OpenShard:
-    """Open the shard in the folder `path`, or create it. `add_note` gets a line for each quarantined or removed shard.
+    """Open the shard in the folder `path`, or create it. The operator gets a message about each quarantined shard.
 
     Raises `ConfigurationError` if the folder cannot be written or is on a network file system, if the disk is full, or
     if this process has the shard open already; `UnavailableError` if another process holds the lock for too long.
@@ -74,7 +73,7 @@ def open_shard(
             shard_or_reason = _reopen(path, identity, limits) if (path / DATA_FILE).exists() else ""
             if isinstance(shard_or_reason, Shard):
                 return OpenShard(shard_or_reason, is_new=False)
-            quarantined = _quarantine(path, shard_or_reason, add_note) if shard_or_reason else None
+            quarantined = _quarantine(path, shard_or_reason) if shard_or_reason else None
             return OpenShard(_create(path, identity, limits), True, quarantined, reason=shard_or_reason)
 
 
@@ -83,7 +82,6 @@ def install_shard(
     new_folder: Path,
     identity: Identity,
     reason: str = "",
-    add_note: Callable[[str], None] = lambda text: None,
     limits: Limits = Limits(),  # noqa: B008  (frozen)
 ) -> "Shard":
     """Replace the shard in `path` by the folder `new_folder`, which contains an LMDB file and nothing else.
@@ -97,9 +95,9 @@ def install_shard(
                 raise CorruptError(f"the new shard for {path} differs: {differences}", REBUILD_HINT)
             store.take_ownership("", store.token())
         if path.exists():
-            _quarantine(path, reason, add_note, "for a new shard") if reason else shutil.rmtree(path)
+            _quarantine(path, reason, "for a new shard") if reason else shutil.rmtree(path)
         new_folder.rename(path)
-        failpoints.reached("checkpoint.installed")
+        reached("checkpoint.installed")
         return _create(path, identity, limits)
 
 
@@ -125,15 +123,15 @@ class Shard(LmdbStore):
         self._folder = folder
 
     def close(self) -> None:
-        if not self._open:
+        if not self._is_open:
             return
-        failpoints.reached("shard.closing")
+        reached("shard.closing")
         try:
             # First the exclusive lock, then the sync, then the marker. In this order, no process has unsynced writes
             # when the shard is marked as clean.
             is_last = try_lock(self._folder)
             super().close()
-            failpoints.reached("shard.closed")
+            reached("shard.closed")
             if is_last:
                 write_marker(self._folder, "clean")
         except OSError:
@@ -185,7 +183,7 @@ def _reopen(path: Path, identity: Identity, limits: Limits) -> Shard | str:
         folder = _lock_shard(path, undo, limits)
         if reason := distrust_reason(path):
             return reason
-        failpoints.reached("shard.opening")
+        reached("shard.opening")
         write_marker(folder, "working")  # before the first write of LMDB
         try:
             store = _ShardOpener(path, partial(Shard, path, identity.window_ms, folder)).result(limits.change)
@@ -201,6 +199,7 @@ def _reopen(path: Path, identity: Identity, limits: Limits) -> Shard | str:
 
 
 def _create(path: Path, identity: Identity, limits: Limits) -> Shard:
+    """Create a shard in the folder `path`, or adopt the LMDB file that is there, and mark the shard as working."""
     with ExitStack() as undo:
         path.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
         folder = _lock_shard(path, undo, limits)
@@ -208,27 +207,25 @@ def _create(path: Path, identity: Identity, limits: Limits) -> Shard:
         undo.callback(store.close_without_sync)
         store.set_identity(encode_json(identity))
         store.sync()
-        failpoints.reached("shard.opening")
+        reached("shard.opening")
         # After a crash before this line the shard has no marker, so it is not trusted.
         write_marker(folder, "working")
         undo.pop_all()
         return store
 
 
-def _quarantine(
-    path: Path, reason: str, add_note: Callable[[str], None], purpose: str = "to be rebuilt from the log"
-) -> Path:
+def _quarantine(path: Path, reason: str, purpose: str = "to be rebuilt from the log") -> Path:
     """Quarantine a shard by renaming its folder; processes that have it open continue. Only the newest
     `KEPT_QUARANTINED` quarantined shards are kept.
     """
     time_text = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-    reason_text = re.sub("[^a-z0-9]+", "-", reason.lower())[:40].strip("-")
+    reason_text = re.sub("[^a-z0-9]+", "-", reason.lower())[:24].strip("-")
     quarantined = path.with_name(f"{path.name}.aside-{time_text}-{reason_text}")
     path.rename(quarantined)
-    add_note(f"state in {path} quarantined as {quarantined.name}, {purpose}: {reason}")
+    reached("message", text=f"state in {path} quarantined {purpose}: {reason} ({quarantined.name})")
     for old_folder in sorted(path.parent.glob(f"{path.name}.aside-*"))[:-KEPT_QUARANTINED]:
         shutil.rmtree(old_folder)
-        add_note(f"removed {old_folder}, quarantined earlier")
+        reached("message", text=f"removed {old_folder}, quarantined earlier")
     return quarantined
 
 

@@ -33,7 +33,7 @@ class ShutdownMarker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The content of the marker: facts about the data file at the time of its opening or clean closing."""
 
     state: ShutdownState
-    boot: str
+    boot: str  # `boot_id()`
     device: int
     inode: int
     length: int  # bytes
@@ -82,7 +82,7 @@ def distrust_reason(path: Path, boot: str | None = None) -> str | None:
 
 @cache
 def boot_id() -> str:
-    """Return the id of this boot of the machine; empty if unknown, then no shard marked `working` is trusted."""
+    """Return the id of this boot of the machine; empty if it is unknown: then no shard marked `working` is trusted."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

@@ -11,26 +11,28 @@ from cqrs_cli.state.evidence import Evidence, evidence_at
 
 
 class Positions(NamedTuple):
-    """The shard's position in each topic (the next offset to fold, or an earlier offset), and the shard's clock."""
+    """The shard's position in each topic, and the shard's clock. A position is the next offset to fold, or an earlier
+    offset: folding is idempotent.
+    """
 
     commands: int = 0
     events: int = 0
     outcomes: int = 0
     clock: int = 0  # the greatest timestamp of a decided command record, ms; it never decreases
     deferred: int = 0
-    last_event: Evidence | None = None  # of the last folded event; None if no event was before the position
-    last_outcome: Evidence | None = None
+    last_event: Evidence | None = None  # of the last folded event; None if no event was folded
+    last_outcome: Evidence | None = None  # of the last folded outcome; None if no outcome was folded
 
     @property
     def folded_events(self) -> int:
-        """The next event to fold. If no event was folded, it is 0 and not `events`: without evidence, `events` may be
-        an offset of another log.
+        """The offset of the next event to fold. If no event was folded, it is 0 instead of `events`: without evidence,
+        `events` may be an offset of another log.
         """
         return 0 if self.last_event is None else self.events
 
     @property
     def folded_outcomes(self) -> int:
-        """The next outcome to fold: 0 if no outcome was folded."""
+        """The offset of the next outcome to fold; 0 if no outcome was folded."""
         return 0 if self.last_outcome is None else self.outcomes
 
     def after_event(self, log_records: Sequence[Record], offset: int) -> "Positions":
@@ -45,7 +47,7 @@ class WriteBatch(NamedTuple):
     start: Positions
     end: Positions
     states: Mapping[str, StoredState] = {}  # aggregate id (not empty) → new state
-    remembered: Mapping[tuple[str, str], DedupEntry] = {}  # (subject, command id) → its first decision
+    dedup_entries: Mapping[tuple[str, str], DedupEntry] = {}  # (subject, command id) → the first decision
     deferred: Mapping[str, Deferral | None] = {}  # key → new entry; None removes the entry
 
 
@@ -119,30 +121,33 @@ class Store(Protocol):
         """Sync the store, mark it as clean, and close it. Idempotent."""
 
 
-#: The remembered decisions of one segment: (subject, command id) → the first decision.
-Remembered = Mapping[tuple[str, str], DedupEntry]
+#: (subject, command id) → the first decision.
+DedupEntries = Mapping[tuple[str, str], DedupEntry]
 
 
-def split_by_segment(change: WriteBatch, window_ms: int) -> tuple[Remembered, Remembered]:
-    """Return the remembered decisions of a change: first the clock's segment, then the previous segment.
+def split_by_segment(change: WriteBatch, window_ms: int) -> tuple[DedupEntries, DedupEntries]:
+    """Return the dedup entries of a change in two parts: the entries in the segment of the clock, and the entries in
+    the previous segment.
 
-    Raises `ValueError` for a decision in a segment after the clock's.
+    Raises `ValueError` for a decision in a segment after the clock's segment.
     """
-    current = change.end.clock // window_ms
-    ages = {current - entry.timestamp // window_ms for entry in change.remembered.values()}
+    current_segment = change.end.clock // window_ms
+    ages = {current_segment - entry.timestamp // window_ms for entry in change.dedup_entries.values()}
     # Nearly always all entries are in the current segment, because a batch is shorter than the window.
     if ages <= {0}:
-        return change.remembered, {}
+        return change.dedup_entries, {}
     if min(ages) < 0:
-        latest = max(entry.timestamp for entry in change.remembered.values())
-        raise ValueError(f"remembered at {latest}, after the clock {change.end.clock}")
+        latest_timestamp = max(entry.timestamp for entry in change.dedup_entries.values())
+        raise ValueError(f"remembered at {latest_timestamp}, after the clock {change.end.clock}")
 
-    def entries_of(segment: int) -> Remembered:
+    def entries_of(segment: int) -> DedupEntries:
         return {
-            key: entry for key, entry in change.remembered.items() if entry.timestamp // window_ms == segment
+            key: entry
+            for key, entry in change.dedup_entries.items()
+            if entry.timestamp // window_ms == segment
         }
 
-    return entries_of(current), entries_of(current - 1)
+    return entries_of(current_segment), entries_of(current_segment - 1)
 
 
 def check_clock(change: WriteBatch) -> None:

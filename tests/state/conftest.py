@@ -26,18 +26,18 @@ def open_test_shard(path: Path) -> Iterator[OpenTestShard]:
     """A function that opens the shard of this test. Opened shards are closed after the test."""
     shards: list[OpenShard] = []
 
-    def open_shard_again(identity: Identity = IDENTITY, **options: Any) -> OpenShard:
+    def open_shard_of_test(identity: Identity = IDENTITY, **options: Any) -> OpenShard:
         shards.append(open_shard(path, identity, **options))
         return shards[-1]
 
-    yield open_shard_again
+    yield open_shard_of_test
     for shard in shards:
         shard.store.close()
 
 
 @pytest.fixture
 def start_python(path: Path) -> Iterator[StartPython]:
-    """A function that starts another process with the shard of this test as `opened`."""
+    """A function that starts Python code in another process. In the code, `opened` is the shard of this test."""
     started: list[subprocess.Popen[str]] = []
     prelude = f"""
 import os, signal

@@ -53,7 +53,9 @@ class StoreContract:
         assert (find_state(store, "a"), find_decision(store, "a", "1")) == (None, None)
 
     def test_applied_changes_are_found(self, store: Store) -> None:
-        write(store, clock=5, states={"a": stored_state(7, b'{"n":1}')}, remembered={("a", "1"): decision(5)})
+        write(
+            store, clock=5, states={"a": stored_state(7, b'{"n":1}')}, dedup_entries={("a", "1"): decision(5)}
+        )
         assert find_state(store, "a") == stored_state(7, b'{"n":1}')
         assert find_decision(store, "a", "1") == decision(5)
         assert store.positions() == Positions(commands=1, clock=5)
@@ -77,7 +79,7 @@ class StoreContract:
     @pytest.mark.parametrize("subject", ["a", LONG])
     def test_inherited_decisions_keep_their_partition(self, store: Store, subject: str) -> None:
         own, inherited = decision(5), replace(decision(5, status="rejected"), partition=0)
-        write(store, clock=5, remembered={(subject, "1"): inherited, (subject, "2"): own})
+        write(store, clock=5, dedup_entries={(subject, "1"): inherited, (subject, "2"): own})
         assert [find_decision(store, subject, id) for id in "12"] == [inherited, own]
 
     @pytest.mark.parametrize("lengths", [(-1,), (0,), (1,), (-1, 0, 1)])
@@ -85,7 +87,9 @@ class StoreContract:
         names = ["a" * (encoding.MAX_KEY + length) for length in lengths]
         ids = [(name[len(encoding.dedup_key("", UUID)) :], UUID) for name in names]
         assert [len(encoding.dedup_key(*pair)) for pair in ids] == [len(name) for name in names]
-        write(store, states=dict.fromkeys(names, stored_state()), remembered=dict.fromkeys(ids, decision()))
+        write(
+            store, states=dict.fromkeys(names, stored_state()), dedup_entries=dict.fromkeys(ids, decision())
+        )
         assert all(find_state(store, name) == stored_state() for name in names)
         assert all(find_decision(store, *pair) == decision() for pair in ids)
 
@@ -97,14 +101,14 @@ class StoreContract:
 
     @pytest.mark.parametrize("status", ["accepted", "unchanged", "rejected"])
     def test_every_status_is_remembered(self, store: Store, status: str) -> None:
-        write(store, remembered={("a", "1"): decision(status=status)})
+        write(store, dedup_entries={("a", "1"): decision(status=status)})
         assert find_decision(store, "a", "1") == decision(status=status)
 
     def test_the_largest_numbers_survive(self, store: Store) -> None:
         largest = 2**53
         largest_state = replace(stored_state(1), version=largest, offset=2**62, eventindex=9_999)
         largest_decision = replace(decision(), offset=2**62, version=largest, events=10_000)
-        write(store, states={"a": largest_state}, remembered={("a", "1"): largest_decision})
+        write(store, states={"a": largest_state}, dedup_entries={("a", "1"): largest_decision})
         assert (find_state(store, "a"), find_decision(store, "a", "1")) == (largest_state, largest_decision)
 
     @pytest.mark.parametrize("length", [510, 511, 512, 1024])
@@ -119,31 +123,33 @@ class StoreContract:
         ]
 
     def test_similar_ids_stay_distinct(self, store: Store) -> None:
-        write(store, remembered={ids: decision(offset=n) for n, ids in enumerate(SIMILAR_IDS)})
+        write(store, dedup_entries={ids: decision(offset=n) for n, ids in enumerate(SIMILAR_IDS)})
         assert [find_decision(store, *ids) for ids in SIMILAR_IDS] == [
             decision(offset=n) for n in range(len(SIMILAR_IDS))
         ]
 
     @pytest.mark.parametrize("missing", SIMILAR_IDS)
     def test_similar_id_finds_nothing(self, store: Store, missing: tuple[str, str]) -> None:
-        write(store, remembered={ids: decision() for ids in SIMILAR_IDS if ids != missing})
+        write(store, dedup_entries={ids: decision() for ids in SIMILAR_IDS if ids != missing})
         assert find_decision(store, *missing) is None
 
     def test_id_is_remembered_throughout_window(self, store: Store) -> None:
-        write(store, clock=999, remembered={("a", "1"): decision(999)})
+        write(store, clock=999, dedup_entries={("a", "1"): decision(999)})
         write(store, clock=999 + WINDOW)
         assert find_decision(store, "a", "1") == decision(999)
 
     def test_old_segments_are_dropped(self, store: Store) -> None:
-        write(store, clock=999, remembered={("a", "1"): decision(999)})
+        write(store, clock=999, dedup_entries={("a", "1"): decision(999)})
         write(store, clock=2 * WINDOW)
         assert find_decision(store, "a", "1") is None
 
     @pytest.mark.parametrize("clock", [2 * WINDOW, 3 * WINDOW, 4 * WINDOW, 17 * WINDOW])
     def test_clock_leap_drops_old_segments(self, store: Store, clock: int) -> None:
-        write(store, clock=WINDOW, remembered={("a", "0"): decision(0), ("a", "1"): decision(WINDOW)})
+        write(store, clock=WINDOW, dedup_entries={("a", "0"): decision(0), ("a", "1"): decision(WINDOW)})
         write(
-            store, clock=clock, remembered={("a", "2"): decision(clock), ("a", "3"): decision(clock - WINDOW)}
+            store,
+            clock=clock,
+            dedup_entries={("a", "2"): decision(clock), ("a", "3"): decision(clock - WINDOW)},
         )
         assert find_decision(store, "a", "0") is None
         assert find_decision(store, "a", "1") == (decision(WINDOW) if clock == 2 * WINDOW else None)
@@ -151,16 +157,16 @@ class StoreContract:
         assert find_decision(store, "a", "3") == decision(clock - WINDOW)
 
     def test_too_old_decision_is_not_kept(self, store: Store) -> None:
-        write(store, clock=5 * WINDOW, remembered={("a", "1"): decision(4 * WINDOW - 1)})
+        write(store, clock=5 * WINDOW, dedup_entries={("a", "1"): decision(4 * WINDOW - 1)})
         assert find_decision(store, "a", "1") is None
 
     @pytest.mark.parametrize(("first", "second"), [(1500, 1600), (1500, 2500), (1999, 2000)])
     def test_later_decision_answers_for_id(self, store: Store, first: int, second: int) -> None:
-        write(store, clock=2500, remembered={("a", "1"): decision(first, offset=900)})
+        write(store, clock=2500, dedup_entries={("a", "1"): decision(first, offset=900)})
         later_decision = decision(
             second, offset=2, status="rejected"
         )  # offsets begin at 0 again in a recreated topic
-        write(store, remembered={("a", "1"): later_decision})
+        write(store, dedup_entries={("a", "1"): later_decision})
         assert find_decision(store, "a", "1") == later_decision
 
     def test_the_clock_does_not_go_back(self, store: Store) -> None:
@@ -170,7 +176,7 @@ class StoreContract:
 
     def test_segment_after_clock_is_refused(self, store: Store) -> None:
         with pytest.raises(ValueError, match="after the clock"):
-            write(store, clock=999, states={"a": stored_state()}, remembered={("a", "1"): decision(1000)})
+            write(store, clock=999, states={"a": stored_state()}, dedup_entries={("a", "1"): decision(1000)})
         assert (store.count(), store.positions()) == (0, Positions())
 
     def test_token_is_replaced(self, store: Store) -> None:
@@ -224,13 +230,13 @@ class StoreContract:
         assert (store.count(), store.positions(), find_decision(store, "a", "1")) == (0, Positions(), None)
 
     def test_refused_change_drops_no_segment(self, store: Store) -> None:
-        write(store, remembered={("a", "1"): decision()})
+        write(store, dedup_entries={("a", "1"): decision()})
         with pytest.raises(NotOwnerError):
             store.apply(WriteBatch("other", store.positions(), positions_at(9 * WINDOW, 9)))
         assert find_decision(store, "a", "1") == decision()
 
     def test_change_that_fails_leaves_nothing(self, store: Store) -> None:
-        write(store, clock=WINDOW, states={"a": stored_state(1)}, remembered={("a", "1"): decision()})
+        write(store, clock=WINDOW, states={"a": stored_state(1)}, dedup_entries={("a", "1"): decision()})
         old_positions = store.positions()
         with failpoints.call_at("apply.inside", out_of_memory), pytest.raises(MemoryError):
             decisions = {("a", "2"): decision(WINDOW), ("a", "1"): decision(WINDOW, offset=5)}
@@ -238,7 +244,7 @@ class StoreContract:
                 store,
                 clock=3 * WINDOW,
                 states={"a": stored_state(2), "b": stored_state(1)},
-                remembered=decisions,
+                dedup_entries=decisions,
             )
         assert (dict(store.items()), store.count(), store.positions()) == (
             {"a": stored_state(1)},
@@ -255,7 +261,7 @@ class StoreContract:
         assert store.code_digest() == "abc"
 
     def test_view_ignores_later_writes(self, store: Store) -> None:
-        write(store, states={"a": stored_state(1)}, remembered={("a", "1"): decision()})
+        write(store, states={"a": stored_state(1)}, dedup_entries={("a", "1"): decision()})
         with store.view() as view:
             write(store, clock=9 * WINDOW, states={"a": stored_state(2), "b": stored_state(1)})
             assert (view.find_state("a"), view.find_state("b")) == (stored_state(1), None)

@@ -62,8 +62,8 @@ class BothStores(RuleBasedStateMachine):
         self.offset += 1
         end = Positions(self.offset, self.offset, self.offset, start.clock + clock_step)
         stored_states = {name: stored_state(self.offset, b"s" * size) for name, size in states.items()}
-        remembered = {pair: decision(end.clock - age, self.offset) for pair, age in ids.items()}
-        change = WriteBatch(self.memory.token(), start, end, stored_states, remembered)
+        dedup_entries = {pair: decision(end.clock - age, self.offset) for pair, age in ids.items()}
+        change = WriteBatch(self.memory.token(), start, end, stored_states, dedup_entries)
         with ExitStack() as stack:
             if fails:
                 stack.enter_context(failpoints.call_at("apply.inside", out_of_memory, times=2))
@@ -84,9 +84,9 @@ class BothStores(RuleBasedStateMachine):
     def apply_with_wrong_token_or_start(self, token: str, clock: int, late: int, commands: int) -> None:
         start = self.memory.positions()
         end = start._replace(clock=start.clock + clock)
-        remembered = {("a", "1"): decision(end.clock + late, self.offset)}
+        dedup_entries = {("a", "1"): decision(end.clock + late, self.offset)}
         start_of_change = start._replace(commands=start.commands + commands)
-        self.apply_to_both(WriteBatch(token, start_of_change, end, {"a": stored_state(1)}, remembered))
+        self.apply_to_both(WriteBatch(token, start_of_change, end, {"a": stored_state(1)}, dedup_entries))
 
     @rule(token=tokens, expected=tokens)
     def take_ownership(self, token: str, expected: str) -> None:
@@ -130,9 +130,9 @@ def _store_contents(store: Store) -> tuple[object, ...]:
     states = dict(store.items())
     with store.view() as view:
         looked_up = {name: view.find_state(name) for name in states}
-        remembered = [view.find_dedup_entry(*pair) for pair in SIMILAR_IDS]
+        dedup_entries = [view.find_dedup_entry(*pair) for pair in SIMILAR_IDS]
     assert looked_up == states
-    return states, store.count(), remembered, store.positions(), store.token()
+    return states, store.count(), dedup_entries, store.positions(), store.token()
 
 
 TestBothStores = BothStores.TestCase
@@ -142,11 +142,11 @@ TestBothStores.settings = settings(max_examples=60, stateful_step_count=30, dead
 def test_decisions_before_the_clock_have_another_segment() -> None:
     """The change contains only such decisions, or some of them."""
     old, new = {("a", "1"): decision(WINDOW - 1)}, {("a", "2"): decision(WINDOW)}
-    for remembered in (old, new, old | new):
-        change = WriteBatch("", Positions(), positions_at(WINDOW), {}, remembered)
+    for dedup_entries in (old, new, old | new):
+        change = WriteBatch("", Positions(), positions_at(WINDOW), {}, dedup_entries)
         assert split_by_segment(change, WINDOW) == (
-            {ids: entry for ids, entry in remembered.items() if ids in new},
-            {ids: entry for ids, entry in remembered.items() if ids in old},
+            {ids: entry for ids, entry in dedup_entries.items() if ids in new},
+            {ids: entry for ids, entry in dedup_entries.items() if ids in old},
         )
 
 

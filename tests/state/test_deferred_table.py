@@ -25,7 +25,7 @@ TIMES = [0, 1, 2, 10**15]
 def entries(draw: st.DrawFn) -> Deferral:
     resubmitted_offset = draw(st.none() | st.integers(0, 3))
     return Deferral(
-        topic=draw(st.sampled_from("TU")),
+        topic_id=draw(st.sampled_from("TU")),
         offset=draw(st.integers(0, 3)),
         subject=draw(st.sampled_from("ab")),
         id=draw(st.sampled_from(IDS)),
@@ -37,7 +37,7 @@ def entries(draw: st.DrawFn) -> Deferral:
         reason="LATER",
         command=b"{}",
         resubmitted_offset=resubmitted_offset,
-        resubmitted_topic="" if resubmitted_offset is None else draw(st.sampled_from("TU")),
+        resubmitted_topic_id="" if resubmitted_offset is None else draw(st.sampled_from("TU")),
         cancelled=draw(st.booleans()),
     )
 
@@ -70,7 +70,7 @@ def test_stores_return_equal_deferred_commands(batches: list[list[tuple[Deferral
             if len({(entry.subject, entry.id) for entry in current.values()}) < len(current):
                 continue
             offsets = [
-                ((entry.resubmitted_topic, entry.resubmitted_offset), key)
+                ((entry.resubmitted_topic_id, entry.resubmitted_offset), key)
                 for key, entry in current.items()
                 if entry.resubmitted_offset is not None
             ]
@@ -90,7 +90,7 @@ def test_stores_return_equal_deferred_commands(batches: list[list[tuple[Deferral
                     assert view.find_by_command_id(entry.subject, entry.id) == entry
                     if entry.resubmitted_offset is not None:
                         assert (
-                            view.find_resubmitted_at(entry.resubmitted_topic, entry.resubmitted_offset)
+                            view.find_resubmitted_at(entry.resubmitted_topic_id, entry.resubmitted_offset)
                             == entry
                         )
                 assert view.find_by_command_id("c", "x") is None
@@ -103,7 +103,7 @@ def deferral(**members: Any) -> Deferral:
     return replace(default, **members)
 
 
-@pytest.mark.parametrize("entry", [deferral(), deferral(resubmitted_offset=7, resubmitted_topic="T")])
+@pytest.mark.parametrize("entry", [deferral(), deferral(resubmitted_offset=7, resubmitted_topic_id="T")])
 def test_ended_entry_is_removed_completely(entry: Deferral, tmp_path: Path) -> None:
     with closing(LmdbStore(tmp_path, 1000)) as store:
         store.apply(WriteBatch("", Positions(), Positions(), deferred={entry.key: entry}))
@@ -120,6 +120,14 @@ def test_ended_entry_is_removed_completely(entry: Deferral, tmp_path: Path) -> N
                 None,
                 [],
             )
+
+
+def test_command_resubmitted_at_offset_zero_ends() -> None:
+    """The commands topic was recreated, or belongs to a new child partition, so the first record is resubmitted."""
+    entry = deferral(resubmitted_offset=0, resubmitted_topic_id="T")
+    table = DeferralTable([entry])
+    table.apply_changes({entry.key: None})
+    assert table.resubmitted_entries() == [] and table.find_resubmitted_at("T", 0) is None
 
 
 def test_id_goes_to_the_later_command(tmp_path: Path) -> None:

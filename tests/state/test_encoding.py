@@ -1,3 +1,5 @@
+"""The keys and values of a shard: distinct pairs have distinct keys, and every value is read back."""
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -24,7 +26,7 @@ numbers = st.integers(0, 2**53)
 
 @st.composite
 def cut_differently(draw: st.DrawFn) -> tuple[tuple[str, str], tuple[str, str]]:
-    """Draw two pairs whose id followed by their subject is the same text."""
+    """Draw two pairs (subject, id). Both give the same text if the id and then the subject are joined."""
     whole = draw(texts) + draw(texts)
     first, second = draw(st.integers(0, len(whole))), draw(st.integers(0, len(whole)))
     return (whole[first:], whole[:first]), (whole[second:], whole[:second])
@@ -49,7 +51,7 @@ def test_different_ids_have_different_keys(pairs: tuple[tuple[str, str], tuple[s
 def test_nearly_uuids_are_texts(ids: list[str]) -> None:
     """The dashes are in other places, or there is one more digit."""
     entries = {("a", id): DedupEntry(0, 0, "accepted", 1, 1, 0) for id in ids}
-    keys = [key for key, _ in encoding.dedup_entries(entries)]
+    keys = [key for key, _ in encoding.encode_dedup_entries(entries)]
     assert keys == [encoding.dedup_key("a", id) for id in ids]
 
 
@@ -70,21 +72,22 @@ UUID = "0198f2c4-7c1e-7b8a-9d55-0198f2c47c1e"
 @example([("a", UUID[:35]), ("a", UUID[35] + UUID)])
 @given(st.lists(st.tuples(texts, uuids | texts), unique=True, max_size=5))
 def test_batch_of_keys_equals_single_keys(pairs: list[tuple[str, str]]) -> None:
-    entries = encoding.dedup_entries(dict.fromkeys(pairs, DECISION))
+    entries = encoding.encode_dedup_entries(dict.fromkeys(pairs, DECISION))
     single_keys = [encoding.dedup_key(*pair) for pair in pairs]
     assert [key for key, _ in entries] == [
         key if len(key) <= encoding.MAX_KEY else encoding.shorten(key) for key in single_keys
     ]
-    assert entries == [entry for pair in pairs for entry in encoding.dedup_entries({pair: DECISION})]
+    assert entries == [entry for pair in pairs for entry in encoding.encode_dedup_entries({pair: DECISION})]
 
 
 @given(
     st.lists(st.lists(st.tuples(texts, uuids) | st.tuples(texts, texts), min_size=1, max_size=4), max_size=2)
 )
-def test_no_remembered_id_is_greater(segments: list[list[tuple[str, str]]]) -> None:
-    """An id greater than the greatest id is in no segment, under any subject."""
+def test_no_remembered_id_exceeds_greatest_id(segments: list[list[tuple[str, str]]]) -> None:
+    """No segment of the table of ids contains an id greater than `greatest_id`, whatever its subject is."""
     keys = [
-        sorted(key for key, _ in encoding.dedup_entries(dict.fromkeys(pairs, DECISION))) for pairs in segments
+        sorted(key for key, _ in encoding.encode_dedup_entries(dict.fromkeys(pairs, DECISION)))
+        for pairs in segments
     ]
     greatest = encoding.greatest_id([segment[-1] for segment in keys])
     assert [value for pairs in segments for _, value in pairs if value > greatest] == []
@@ -101,7 +104,7 @@ def test_encoded_aggregate_is_read_back(
     name: str, version: int, offset: int, index: int, state: bytes
 ) -> None:
     saved = StoredState(version, offset, index, state)
-    key, value = encoding.state_entries({name: saved})[0]
+    key, value = encoding.encode_states({name: saved})[0]
     assert len(key) <= encoding.MAX_KEY
     if encoding.is_long(key):
         assert encoding.decode_long_state(value) == (name.encode(), saved)
@@ -112,8 +115,8 @@ def test_encoded_aggregate_is_read_back(
 def test_long_and_short_ids_are_encoded_together() -> None:
     saved = StoredState(1, 2, 3, b"{}")
     states = {"a": saved, "b" * 600: saved}
-    single_keys = [encoding.state_entries({name: saved})[0] for name in states]
-    assert encoding.state_entries(states) == single_keys
+    single_keys = [encoding.encode_states({name: saved})[0] for name in states]
+    assert encoding.encode_states(states) == single_keys
 
 
 @given(texts, texts, st.integers(-1, 2**53), numbers, st.sampled_from(["accepted", "unchanged", "rejected"]))
@@ -121,8 +124,8 @@ def test_encoded_decision_is_read_back(
     subject: str, command_id: str, timestamp: int, offset: int, status: str
 ) -> None:
     decision = DedupEntry(timestamp, offset, status, version=2**53, events=10_000, fingerprint=2**32 - 1)
-    whole = encoding.dedup_key(subject, command_id)
-    ((key, value),) = encoding.dedup_entries({(subject, command_id): decision})
+    whole_key = encoding.dedup_key(subject, command_id)
+    ((key, value),) = encoding.encode_dedup_entries({(subject, command_id): decision})
     assert len(key) <= encoding.MAX_KEY
-    assert encoding.decode_whole_dedup(value, whole) == decision
-    assert key == whole or value.endswith(whole)
+    assert encoding.decode_whole_dedup(value, whole_key) == decision
+    assert key == whole_key or value.endswith(whole_key)

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.keys.topic import KeyTable, WrappedKey
+from cqrs_cli.keys.topic import SubjectKeys, WrappedKey
 from cqrs_cli.state.environment import DATA_FILE
 from cqrs_cli.state.key_cache import (
-    EndedKey,
+    ErasedKey,
     KeyCache,
     KeyChange,
     KeyOffsets,
     KeyRecord,
     KeyStore,
     MemoryKeys,
-    open_keys,
+    open_key_cache,
 )
 from cqrs_cli.state.store import NotOwnerError
 
@@ -32,7 +32,7 @@ changes = st.one_of(
     st.builds(
         KeyRecord, st.sampled_from(SUBJECTS), st.none() | kids.map(lambda kid: WrappedKey(kid, "m", ""))
     ),
-    st.builds(EndedKey, st.sampled_from(SUBJECTS), kids),
+    st.builds(ErasedKey, st.sampled_from(SUBJECTS), kids),
 )
 
 
@@ -43,15 +43,15 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     return (root / str(number) for number in count())
 
 
-def fold_changes(key_changes: list[KeyChange], subject: str) -> KeyTable:
-    key_table = KeyTable()
+def fold_changes(key_changes: list[KeyChange], subject: str) -> SubjectKeys:
+    subject_keys = SubjectKeys()
     for change in key_changes:
         match change:
             case KeyRecord(id, wrapped) if id == subject:
-                key_table = key_table.with_record(wrapped)
-            case EndedKey(id, kid) if id == subject:
-                key_table = key_table.with_erased(kid)
-    return key_table
+                subject_keys = subject_keys.with_record(wrapped)
+            case ErasedKey(id, kid) if id == subject:
+                subject_keys = subject_keys.with_erased(kid)
+    return subject_keys
 
 
 @given(st.lists(changes, max_size=12), st.sets(st.integers(0, 12)))
@@ -82,16 +82,16 @@ def keys(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KeyStore]:
 
 def test_stale_writer_changes_nothing(keys: KeyStore) -> None:
     """A paused owner wakes up after its successor has ended the key."""
-    keys.apply(START, KeyOffsets(TOPICS, 1, 1), [EndedKey("c-1", "one")])
+    keys.apply(START, KeyOffsets(TOPICS, 1, 1), [ErasedKey("c-1", "one")])
     with pytest.raises(NotOwnerError, match="not at"):
         keys.apply(START, KeyOffsets(TOPICS, 1, 0), [KeyRecord("c-1", WrappedKey("two", "m", ""))])
-    assert keys.keys_of("c-1") == KeyTable(None, frozenset({"one"}))
+    assert keys.keys_of("c-1") == SubjectKeys(None, frozenset({"one"}))
 
 
 def test_cleared_cache_is_empty(keys: KeyStore) -> None:
     keys.apply(START, KeyOffsets(TOPICS, 1, 1), [KeyRecord("c-1", WrappedKey("one", "m", ""))])
     keys.clear()
-    assert (keys.offsets, keys.keys_of("c-1")) == (START, KeyTable())
+    assert (keys.offsets, keys.keys_of("c-1")) == (START, SubjectKeys())
 
 
 def test_damaged_cache_is_emptied(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_damaged_cache_is_emptied(tmp_path: Path) -> None:
         cache.apply(START, KeyOffsets(TOPICS, 1, 0), [KeyRecord("c-1", WrappedKey("one", "m", ""))])
     data = tmp_path / DATA_FILE
     data.write_bytes(data.read_bytes()[:9000])
-    with closing(open_keys(tmp_path, TOPICS)) as cache:
+    with closing(open_key_cache(tmp_path, TOPICS)) as cache:
         assert cache.offsets == START
 
 
@@ -107,7 +107,7 @@ def test_recreated_topic_empties_the_cache(tmp_path: Path) -> None:
     with closing(KeyCache(tmp_path, TOPICS)) as cache:
         cache.apply(START, KeyOffsets(TOPICS, 1, 0), [KeyRecord("c-1", WrappedKey("one", "m", ""))])
     with closing(KeyCache(tmp_path, ("other", "e"))) as cache:
-        assert (cache.offsets, cache.keys_of("c-1")) == (KeyOffsets(("other", "e")), KeyTable())
+        assert (cache.offsets, cache.keys_of("c-1")) == (KeyOffsets(("other", "e")), SubjectKeys())
 
 
 def test_full_map_grows(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def test_reopened_store_has_all_contents(open_store: OpenStore) -> None:
     store = open_store()
     store.take_ownership("me", expected="")
     store.set_code_digest("abc", token="me")
-    write(store, clock=5, states={"a": stored_state()}, remembered={("a", "1"): decision(5)})
+    write(store, clock=5, states={"a": stored_state()}, dedup_entries={("a", "1"): decision(5)})
     store.close()
     reopened_store = open_store()
     assert (reopened_store.token(), reopened_store.code_digest(), reopened_store.positions()) == (
@@ -135,7 +135,7 @@ def test_pages_follow_the_order_of_ids(open_store: OpenStore) -> None:
 def test_change_survives_growing_map(open_store: OpenStore) -> None:
     store = open_store(map_size=256 << 10)
     states = {f"{n:06}": stored_state(1, b"x" * 1000) for n in range(5_000)}
-    write(store, states=states, remembered={("a", str(n)): decision(offset=n) for n in range(5_000)})
+    write(store, states=states, dedup_entries={("a", str(n)): decision(offset=n) for n in range(5_000)})
     assert dict(store.items()) == states
     assert find_decision(store, "a", "4999") == decision(offset=4999)
     assert store.positions().commands == 1
@@ -152,7 +152,7 @@ def test_dropped_segments_free_their_space(open_store: OpenStore, tmp_path: Path
     store = open_store()
     for n in range(12):
         ids = {("a", f"{n}/{m}"): decision(n * WINDOW) for m in range(3_000)}
-        write(store, clock=n * WINDOW, remembered=ids)
+        write(store, clock=n * WINDOW, dedup_entries=ids)
         if n == 4:
             size_before = (tmp_path / "0" / "data.mdb").stat().st_size
     assert (tmp_path / "0" / "data.mdb").stat().st_size < 1.2 * size_before
@@ -189,7 +189,7 @@ def test_truncated_file_is_not_touched(open_store: OpenStore, tmp_path: Path, le
 def test_digest_collision_is_an_error(open_store: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoding, "shorten", lambda key: b"\xffsame")
     store = open_store()
-    write(store, states={"a" * 600: stored_state()}, remembered={("a" * 600, "1"): decision()})
+    write(store, states={"a" * 600: stored_state()}, dedup_entries={("a" * 600, "1"): decision()})
     assert (find_state(store, "a" * 600), find_decision(store, "a" * 600, "1")) == (
         stored_state(),
         decision(),

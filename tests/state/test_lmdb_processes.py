@@ -46,7 +46,7 @@ path = Path({str(tmp_path / "0")!r})
 @pytest.mark.parametrize("step", ["states", "ids"])
 def test_killed_change_leaves_old_state(open_store: OpenStore, start_python: StartPython, step: str) -> None:
     store_before = open_store()
-    write(store_before, clock=1, states={"a": stored_state(1)}, remembered={("a", "1"): decision(1)})
+    write(store_before, clock=1, states={"a": stored_state(1)}, dedup_entries={("a", "1"): decision(1)})
     store_before.close()
     process = start_python(f"""
         put = lmdb_store._put
@@ -56,7 +56,7 @@ def test_killed_change_leaves_old_state(open_store: OpenStore, start_python: Sta
                 os.kill(os.getpid(), signal.SIGKILL)
         lmdb_store._put = put_and_die
         states = {{"a": stored_state(2), **{{f"b{{n}}": stored_state(1, b"x" * 500) for n in range(20_000)}}}}
-        write(LmdbStore(path, WINDOW), clock=5000, states=states, remembered={{("a", "2"): decision(5000)}})
+        write(LmdbStore(path, WINDOW), clock=5000, states=states, dedup_entries={{("a", "2"): decision(5000)}})
     """)
     assert process.wait(30) == -9
     store_after = open_store()
@@ -165,7 +165,9 @@ def kill_readers(start_python: StartPython, count: int) -> None:
 
 @pytest.mark.program
 def test_killed_readers_leave_room(open_store: OpenStore, start_python: StartPython) -> None:
-    """LMDB's reader table was full after 125 of them. Then no process could read the shard, not even its owner."""
+    """LMDB's default reader table was full after 125 killed readers. Then no process could read the shard, not even its
+    owner.
+    """
     store = open_store()
     write(store, states={"a": stored_state(1)})
     kill_readers(start_python, 130)

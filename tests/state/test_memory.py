@@ -1,3 +1,5 @@
+"""The store in memory keeps the contract of every store, and its limit of memory."""
+
 import pytest
 
 from cqrs_cli.errors import ConfigurationError
@@ -38,7 +40,7 @@ def test_forgotten_ids_make_room() -> None:
     store = MemoryStore(WINDOW, budget)
     for round in range(50):
         ids = {("a", f"{round}-{number}"): decision(round * WINDOW) for number in range(15)}
-        write(store, clock=round * WINDOW, remembered=ids)
+        write(store, clock=round * WINDOW, dedup_entries=ids)
     store.close()
     assert budget.used == 0
 

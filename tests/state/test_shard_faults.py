@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> Path:
     """A closed shard with some contents."""
     path = tmp_path / "bank_account" / "0"
     store = open_shard(path, IDENTITY).store
-    write(store, states=STATES, remembered=DECISIONS)
+    write(store, states=STATES, dedup_entries=DECISIONS)
     store.close()
     return path
 

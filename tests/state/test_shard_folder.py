@@ -91,7 +91,7 @@ def test_missing_mount_table_refuses_nothing(tmp_path: Path) -> None:
 
 
 def test_shard_is_its_owners_only(open_test_shard: OpenTestShard, path: Path) -> None:
-    """States contain the data of commands. A folder from before this rule is fixed, too."""
+    """States contain the data of commands. The mode of a folder that an earlier version created is corrected."""
     open_test_shard().store.close()
     path.chmod(0o755)
     store = open_test_shard().store
@@ -104,10 +104,7 @@ def test_shard_is_its_owners_only(open_test_shard: OpenTestShard, path: Path) ->
 def test_new_shard_is_hidden_at_once(
     open_test_shard: OpenTestShard, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The folder gets its mode when it is created, not only after LMDB has created its files.
-
-    Parent folders get it, too.
-    """
+    """The folder and its parents get their mode when they are created, not only after LMDB has created its files."""
     modes: dict[Path, int] = {}
     original_mkdir = Path.mkdir
 

@@ -7,6 +7,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from cqrs_cli.observer import message_listener, observing
 from cqrs_cli.state import shard
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.shard import KEPT_QUARANTINED
@@ -33,7 +34,11 @@ def test_shard_of_other_identity_is_quarantined(
     opened_shard = open_test_shard(msgspec.structs.replace(IDENTITY, **{field: value}))
     assert opened_shard.is_new
     advice = ": give each cluster a state_dir of its own" if field == "cluster_id" else ""
-    assert opened_shard.reason == f"{field} was {getattr(IDENTITY, field)} and is {value}{advice}"
+    assert opened_shard.reason == (
+        "fields of its events or its state have changed"
+        if field == "schema"
+        else f"{field} was {getattr(IDENTITY, field)} and is {value}{advice}"
+    )
     assert opened_shard.store.count() == 0
 
 
@@ -44,12 +49,13 @@ def test_every_identity_member_is_tested() -> None:
 def test_quarantined_folder_names_its_reason(open_test_shard: OpenTestShard, path: Path) -> None:
     fill_and_close(open_test_shard)
     notes: list[str] = []
-    opened_shard = open_test_shard(msgspec.structs.replace(IDENTITY, revision=2), add_note=notes.append)
+    with observing(message_listener(notes.append)):
+        opened_shard = open_test_shard(msgspec.structs.replace(IDENTITY, revision=2))
     assert opened_shard.quarantined and opened_shard.quarantined.parent == path.parent
     assert opened_shard.quarantined.name.endswith("Z-revision-was-1-and-is-2")
     assert notes == [
-        f"state in {path} quarantined as {opened_shard.quarantined.name}, to be rebuilt from the log: "
-        "revision was 1 and is 2"
+        f"state in {path} quarantined to be rebuilt from the log: revision was 1 and is 2 "
+        f"({opened_shard.quarantined.name})"
     ]
 
 
@@ -57,9 +63,8 @@ def test_only_latest_quarantined_are_kept(open_test_shard: OpenTestShard, path: 
     notes: list[str] = []
     quarantined = []
     for revision in range(KEPT_QUARANTINED + 3):
-        opened_shard = open_test_shard(
-            msgspec.structs.replace(IDENTITY, revision=revision), add_note=notes.append
-        )
+        with observing(message_listener(notes.append)):
+            opened_shard = open_test_shard(msgspec.structs.replace(IDENTITY, revision=revision))
         quarantined.append(opened_shard.quarantined)
         opened_shard.store.close()
     assert sorted(path.parent.glob("0.aside-*")) == quarantined[-KEPT_QUARANTINED:]

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
-from cqrs_cli import failpoints
 from cqrs_cli.errors import CqrsError
+from cqrs_cli.observer import reached
 from cqrs_cli.state.checkpoint.manifest import DATA_SUFFIX, MANIFEST_SUFFIX, Manifest, read_manifest
 from cqrs_cli.storage.folder import FileUnavailableError, StorageFolder, file_chunks
 
 
-class DamagedError(CqrsError):
+class DamagedCheckpointError(CqrsError):
     """The data of a checkpoint do not match its manifest."""
 
 
@@ -26,16 +26,16 @@ class Checkpoints:
     def __init__(self, folder: StorageFolder) -> None:
         self.folder = folder
 
-    def manifests(self, add_note: Callable[[str], None] = lambda text: None) -> list[Manifest]:
-        """Return the readable manifests, the newest first; `add_note` gets a line for each unreadable manifest."""
+    def manifests(self) -> list[Manifest]:
+        """Return the readable manifests, the newest first. The operator gets a message about every unreadable one."""
         manifests = []
         for name in self._manifest_names():
             try:
                 manifests.append(read_manifest(name, self.folder.read(name)))
             except ValueError as error:
-                add_note(f"checkpoint {self.folder.uri}/{name}: {error}")
+                reached("message", text=f"checkpoint {self.folder.uri}/{name}: {error}")
             except FileUnavailableError as error:  # damaged, or removed since it was listed
-                add_note(f"checkpoint {name}: {error.message}")
+                reached("message", text=f"checkpoint {name}: {error.message}")
         return manifests[::-1]
 
     def newest(self) -> Manifest | None:
@@ -53,10 +53,10 @@ class Checkpoints:
         size, digest = data.stat().st_size, file_digest(data)
         manifest = make_manifest(size, digest)
         self.folder.write(manifest.data, file_chunks(data))
-        failpoints.reached("checkpoint.uploaded")
+        reached("checkpoint.uploaded")
         name, content = manifest.encoded()
         self.folder.write(name, iter([content]))
-        failpoints.reached("checkpoint.written")
+        reached("checkpoint.written")
         self._remove_old(keep)
         return manifest
 
@@ -66,7 +66,7 @@ class Checkpoints:
         return now if newest is None else max(now, newest.written + 1)
 
     def download(self, manifest: Manifest, path: Path, report_progress: Callable[[int], None]) -> None:
-        """Download the data of a checkpoint; raises `DamagedError` if it does not match the manifest.
+        """Download the data of a checkpoint; raises `DamagedCheckpointError` if it does not match the manifest.
 
         `report_progress` gets the number of downloaded bytes.
         """
@@ -80,12 +80,14 @@ class Checkpoints:
                 if downloaded_bytes > manifest.size:
                     break
         if downloaded_bytes != manifest.size:
-            raise DamagedError(f"{manifest} has {downloaded_bytes} of {manifest.size} bytes")
+            raise DamagedCheckpointError(f"{manifest} has {downloaded_bytes} of {manifest.size} bytes")
         if digest.hexdigest() != manifest.sha256:
-            raise DamagedError(f"{manifest} does not have the SHA-256 of its manifest")
+            raise DamagedCheckpointError(f"{manifest} does not have the SHA-256 of its manifest")
 
     def _remove_old(self, keep: int) -> None:
-        """Remove all but the newest `keep` manifests, and all older data, also the data of interrupted uploads."""
+        """Remove all manifests but the newest `keep`, then all data that are older than the oldest manifest kept. That
+        includes the older data of interrupted uploads, which have no manifest.
+        """
         names = self._manifest_names()
         old_names, new_names = names[:-keep], names[-keep:]
         for name in old_names:

@@ -1,4 +1,4 @@
-"""The manifest of a checkpoint: the identity of its shard, its positions, and evidence of the log that it is from."""
+"""The manifest of a checkpoint: the identity and positions of its shard, and evidence of the log that was folded."""
 
 import struct
 import sys
@@ -31,10 +31,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     identity: Identity
     platform: str = PLATFORM
     positions: Positions
-    loss: str  # the loss of records that an operator had accepted, as in the claim
+    loss: str  # the loss that an operator had accepted, the JSON of the claim's `AcceptedLoss`; empty for no loss
     aggregates: int  # number of aggregates in the shard
     size: int  # bytes of the data
-    sha256: str
+    sha256: str  # of the data
 
     @property
     def stem(self) -> str:
@@ -71,7 +71,8 @@ def read_manifest(name: str, content: bytes) -> Manifest:
 def mismatch_reason(manifest: Manifest, identity: Identity, loss: str, ends: Mapping[str, int]) -> str:
     """Return why a checkpoint cannot replace the log up to its positions; empty if it can.
 
-    `loss` is the presently accepted loss, `ends` are the high watermarks. The caller checks the evidence.
+    `loss`: the accepted loss in the present claim, as in `Manifest.loss`. `ends`: topic kind → high watermark. The
+    caller has to check the evidence.
     """
     if differences := identity.differences(encode_json(manifest.identity)):
         return differences

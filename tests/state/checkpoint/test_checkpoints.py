@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import ConfigurationError, CqrsError
-from cqrs_cli.state.checkpoint.checkpoints import Checkpoints, DamagedError
+from cqrs_cli.observer import message_listener, observing
+from cqrs_cli.state.checkpoint.checkpoints import Checkpoints, DamagedCheckpointError
 from cqrs_cli.state.checkpoint.manifest import Manifest
 from cqrs_cli.state.checkpoint.temporary_folder import temporary_folder
 from cqrs_cli.state.errors import REBUILD_HINT, CorruptError
@@ -77,7 +78,7 @@ def test_times_rise_if_the_clock_falls(checkpoints: Checkpoints) -> None:
 def test_damaged_data_is_refused(checkpoints: Checkpoints, tmp_path: Path, damaged_data: bytes) -> None:
     manifest = write_checkpoint(checkpoints, tmp_path, b"twelve bytes")
     (tmp_path / "store/0" / manifest.data).write_bytes(damaged_data)
-    with pytest.raises(DamagedError, match="the checkpoint of"):
+    with pytest.raises(DamagedCheckpointError, match="the checkpoint of"):
         download_checkpoint(checkpoints, manifest, tmp_path)
 
 
@@ -89,7 +90,7 @@ def test_chunks_are_counted_together(tmp_path: Path) -> None:
     checkpoints.download(manifest, tmp_path / "into", progress.append)
     assert ((tmp_path / "into").read_bytes(), progress) == (b"twelve bytes", [7, 12])
     chunks.append(b"and more")
-    with pytest.raises(DamagedError, match="has 20 of 12 bytes"):
+    with pytest.raises(DamagedCheckpointError, match="has 20 of 12 bytes"):
         download_checkpoint(checkpoints, manifest, tmp_path)
 
 
@@ -109,7 +110,8 @@ def test_damaged_manifest_is_skipped(checkpoints: Checkpoints, tmp_path: Path) -
         notes.append(text)
         (tmp_path / "store/0" / removed_file).unlink(missing_ok=True)
 
-    assert checkpoints.manifests(note) == [manifest]
+    with observing(message_listener(note)):
+        assert checkpoints.manifests() == [manifest]
     assert damaged_file in notes[0] and "damaged" in notes[0] and removed_file in notes[1]
 
 
@@ -181,9 +183,10 @@ def test_copy_of_another_log_changes_nothing(
 def test_replaced_shard_is_quarantined(open_test_shard: OpenTestShard, path: Path, tmp_path: Path) -> None:
     prepared = copy_shard(open_test_shard, tmp_path / "prepared")
     notes: list[str] = []
-    install_shard(path, prepared, IDENTITY, "rebuilt", notes.append).close()
+    with observing(message_listener(notes.append)):
+        install_shard(path, prepared, IDENTITY, "rebuilt").close()
     (aside,) = path.parent.glob("0.aside-*-rebuilt")
-    assert notes == [f"state in {path} quarantined as {aside.name}, for a new shard: rebuilt"]
+    assert notes == [f"state in {path} quarantined for a new shard: rebuilt ({aside.name})"]
 
 
 def test_install_names_unusable_folder(tmp_path: Path) -> None:
@@ -239,8 +242,8 @@ def test_copy_plus_tail_is_the_shard(
 def apply_all(store: object, changes: list[list[Change]]) -> None:
     for change in changes:
         states: dict[str, StoredState] = {name: stored_state(version) for name, version in change}
-        remembered = {(name, str(version)): decision() for name, version in change}
-        write(store, states=states, remembered=remembered)  # type: ignore[arg-type]
+        dedup_entries = {(name, str(version)): decision() for name, version in change}
+        write(store, states=states, dedup_entries=dedup_entries)  # type: ignore[arg-type]
 
 
 def store_contents(store: object) -> object:

@@ -1,8 +1,6 @@
-"""An index in LMDB: command offset → trace, the encoded parts of a record that `verify` needs again later.
+"""An index in LMDB for `verify`: command offset → index entry, the encoded parts of a record that are needed later.
 
-The index is on disk, so that `verify` can index logs larger than memory.
-
-A later process can trust the index only after `sync`.
+The index is on disk, because a log may be larger than memory. A later process can trust the index only after `sync`.
 
 Entries in ascending order of offsets are appended, some thousands in one transaction. Any other order is slower, but
 also correct.
@@ -33,7 +31,7 @@ _pack: Callable[[int], bytes] = _KEY.pack
 _T = TypeVar("_T")
 
 
-class TraceIndex:
+class EntryIndex:
     """An index in the folder `path`, which must exist. Not thread-safe."""
 
     def __init__(
@@ -49,15 +47,15 @@ class TraceIndex:
         with self._env.begin() as txn, txn.cursor() as cursor:
             self._last_offset = _KEY.unpack(cursor.key())[0] if cursor.last() else -1
 
-    def add_entry(self, command_offset: int, trace: bytes) -> bytes | None:
+    def add_entry(self, command_offset: int, entry: bytes) -> bytes | None:
         """Add the entry of a command and return None. If the command has an entry already, keep and return that
         entry.
         """
         if command_offset <= self._last_offset:
-            return self._insert_out_of_order(_pack(command_offset), trace)
+            return self._insert_out_of_order(_pack(command_offset), entry)
         self._last_offset = command_offset
-        self._pending.append((_pack(command_offset), trace))
-        self._pending_bytes += len(trace)
+        self._pending.append((_pack(command_offset), entry))
+        self._pending_bytes += len(entry)
         if len(self._pending) >= self._max_entries or self._pending_bytes >= MAX_APPENDED_BYTES:
             self._flush()
         return None
@@ -109,8 +107,8 @@ class TraceIndex:
         """Yield all entries, by command offset. Exhaust the iterator before the next change."""
         self._flush()
         with self._env.begin() as txn, txn.cursor() as cursor:
-            for key, trace in cursor:
-                yield _KEY.unpack(key)[0], trace
+            for key, entry in cursor:
+                yield _KEY.unpack(key)[0], entry
 
     def sync(self) -> None:
         """Write all entries to disk, for a later process."""
@@ -121,14 +119,15 @@ class TraceIndex:
         """Close the index. Idempotent."""
         self._env.close()
 
-    def _insert_out_of_order(self, key: bytes, trace: bytes) -> bytes | None:
+    def _insert_out_of_order(self, key: bytes, entry: bytes) -> bytes | None:
+        """Insert an entry before the last offset. If the key has an entry already, keep and return that entry."""
         self._flush()
 
         def work(txn: Transaction) -> bytes | None:
-            stored_trace: bytes | None = txn.get(key)
-            if stored_trace is None:
-                txn.put(key, trace)
-            return stored_trace
+            stored_entry: bytes | None = txn.get(key)
+            if stored_entry is None:
+                txn.put(key, entry)
+            return stored_entry
 
         return self._write(work)
 
@@ -148,6 +147,6 @@ class TraceIndex:
             return write_and_enlarge_map(self._env, partial(begin_transaction, self._env, write=True), work)
         except lmdb.Error as error:
             raise ConfigurationError(
-                f"the traces in {self._path} cannot be written ({error})",
+                f"the index entries in {self._path} cannot be written ({error})",
                 "free disk space, or set TMPDIR to another folder",
             ) from error
