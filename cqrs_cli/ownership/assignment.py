@@ -7,7 +7,7 @@ Assignment = tuple[int, ...]
 
 
 def assign_partitions(partitions: int, tasks: int) -> list[Assignment]:
-    """Return an assignment for each task; sizes differ by one at most.
+    """Return an assignment for each task; their sizes differ by one at most.
 
     Sample: `assign_partitions(5, 2)` is `[(0, 2, 4), (1, 3)]`.
     """
@@ -17,11 +17,11 @@ def assign_partitions(partitions: int, tasks: int) -> list[Assignment]:
 def rebalance(
     assignments: Sequence[Assignment], added_tasks: int, removed: Sequence[Assignment] = ()
 ) -> list[Assignment]:
-    """Return the assignments of up to `added_tasks` additional tasks, without empty ones.
+    """Return the assignments of up to `added_tasks` additional tasks, without empty assignments.
 
-    The additional tasks get all partitions of the `removed` assignments. They also take
-    partitions from the largest of the `assignments`, until it has at most one partition more than the smallest new one.
-    A partition that need not move keeps its task, and a task that stays keeps at least one partition.
+    The additional tasks get all partitions of the `removed` assignments. They also take partitions from the largest of
+    the present `assignments`, until it has at most one partition more than the smallest additional assignment. No other
+    partition moves, and a present task keeps at least one partition.
     """
     remaining = [list(assignment) for assignment in assignments]
     added: list[list[int]] = [[] for _ in range(added_tasks)]

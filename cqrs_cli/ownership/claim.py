@@ -4,12 +4,13 @@ Runs are totally ordered by (run_epoch, run); attempts within a run by (submissi
 """
 
 from enum import Enum
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cqrs_cli.ownership.trials.suspects import Suspects, inherit_suspects
+from cqrs_cli.ownership.poison_detection.suspects import Suspects, inherit_suspects
 
 #: The broker's limit on an offset commit's metadata (`offset.metadata.max.bytes`), in bytes.
 MAX_METADATA = 4096
@@ -67,8 +68,20 @@ class AcceptedLoss(Struct, frozen=True, rename={"offset": "at"}):
     outcomes: int  # end of the outcomes
 
 
-class Claim(Struct, frozen=True, omit_defaults=True, rename={"run_epoch": "generation", "suspects": "trial"}):
-    """The owner of a partition. `n` rises with every claim of the partition, across runs.
+def first_valid_offset(accepted_loss: AcceptedLoss | None, log: Literal["events", "outcomes"]) -> int:
+    """Return the offset from which the records of a log count; 0 without an accepted loss."""
+    if accepted_loss is None:
+        return 0
+    return accepted_loss.events[1] if log == "events" else accepted_loss.outcomes
+
+
+class Claim(
+    Struct,
+    frozen=True,
+    omit_defaults=True,
+    rename={"run_epoch": "generation", "number": "n", "suspects": "trial"},
+):
+    """The owner of a partition. `number` (`n` in JSON) rises with every claim of the partition, across runs.
 
     Sample:
     `{"generation":1764547200000,"run":"0f3c9a7b21de","submission":0,"attempt":0,"n":7,"topic_id":"…","partitions":8}`
@@ -78,9 +91,9 @@ class Claim(Struct, frozen=True, omit_defaults=True, rename={"run_epoch": "gener
     run: str  # the id of the run
     submission: int  # the number of the Spark job within the run
     attempt: int  # Spark's number of the attempt at the task
-    n: int
+    number: int
     topic_id: str  # of the commands
-    partitions: int  # the partition's effective count
+    partitions: int  # the partition count by which the owner assigns keys
     counts: Counts = Counts()
     accepted: AcceptedLoss | None = None
     other_ids: tuple[str, str] = UNKNOWN_TOPICS  # topic ids of the events and the outcomes
@@ -95,10 +108,10 @@ class Claim(Struct, frozen=True, omit_defaults=True, rename={"run_epoch": "gener
 
     @property
     def token(self) -> str:
-        """The owner's name in the shard, such as `7.1764547200000.0f3c9a7b21de.0.0`. It is unique even if `n` started
-        again after an offset had expired.
+        """The owner's name in the shard, such as `7.1764547200000.0f3c9a7b21de.0.0`. It is unique even if the claims'
+        numbers started again at 1, because the group's offset had expired.
         """
-        return f"{self.n}.{self.run_epoch}.{self.run}.{self.submission}.{self.attempt}"
+        return f"{self.number}.{self.run_epoch}.{self.run}.{self.submission}.{self.attempt}"
 
 
 def parse_claim(metadata: str | None) -> Claim | None:
@@ -112,7 +125,7 @@ def parse_claim(metadata: str | None) -> Claim | None:
 class Judgement(Enum):
     """The relation of the committed claim to an owner's own claim."""
 
-    OWN = "own"  # this run and attempt; `n` may differ
+    OWN = "own"  # this run and attempt; `number` may differ
     LATER_RUN = "taken over"  # a later run: return; the run ends with exit code 6
     LATER_ATTEMPT = "straggler"  # a later attempt of this run: return without an error
     EARLIER = "earlier"  # an older run or attempt, or no claim: continue
@@ -124,7 +137,7 @@ class Judgement(Enum):
 
 
 def judge(own_claim: Claim, committed_claim: Claim | None) -> Judgement:
-    """Compare the committed claim with the own claim by run and attempt, never by `n`, which older runs raise, too."""
+    """Compare the committed claim with the own claim by run and attempt, never by number: older runs raise it, too."""
     if committed_claim is None:
         return Judgement.EARLIER
     own_run = (own_claim.run_epoch, own_claim.run)
@@ -143,17 +156,17 @@ def judge(own_claim: Claim, committed_claim: Claim | None) -> Judgement:
 
 
 def successor_claim(own_claim: Claim, committed_claim: Claim | None, token: str) -> Claim:
-    """Return the own claim as the successor of the committed claim; `token` is the token of the shard. The new `n` is
-    above the `n` of the own claim, of the committed claim and of the token.
+    """Return the own claim as the successor of the committed claim; `token` is the token of the shard. The new number
+    is above the number of the own claim, of the committed claim and of the token.
 
     The topic ids, the partition count and the accepted loss of the committed claim are copied unchecked. Step 3
     (`deciding.position`) compares them with the log when the owner starts.
     """
-    n = 1 + max(own_claim.n, _number(token), committed_claim.n if committed_claim else 0)
+    number = 1 + max(own_claim.number, _number(token), committed_claim.number if committed_claim else 0)
     if committed_claim is None:
         return replace(
             own_claim,
-            n=n,
+            number=number,
             topic_id=UNKNOWN_TOPIC,
             accepted=None,
             other_ids=UNKNOWN_TOPICS,
@@ -161,7 +174,7 @@ def successor_claim(own_claim: Claim, committed_claim: Claim | None, token: str)
         )
     return replace(
         own_claim,
-        n=n,
+        number=number,
         topic_id=committed_claim.topic_id,
         partitions=committed_claim.partitions,
         accepted=committed_claim.accepted,
@@ -198,17 +211,17 @@ def with_hung_command(claim: Claim, offset: int, seconds: int) -> Claim:
     after so many seconds.
     """
     suspects = (claim.suspects or Suspects()).after_hang(offset, seconds)
-    return replace(claim, untried=False, suspects=suspects, n=claim.n + 1)
+    return replace(claim, untried=False, suspects=suspects, number=claim.number + 1)
 
 
 def is_shard_idle(token: str, committed_claim: Claim | None) -> bool:
     """Return True if the shard may be folded without a fence: the owner named by its token has been superseded. The
     token must be read before the committed claim.
 
-    Otherwise that owner may be alive, also if its claim is not visible yet. After such a fold, it would
-    find its shard at other positions, and would have to start again.
+    Otherwise that owner may be alive, even if its claim is not visible yet. A fold would change the positions of its
+    shard, and that owner would have to start again.
     """
-    return not token or (committed_claim is not None and committed_claim.n > _number(token))
+    return not token or (committed_claim is not None and committed_claim.number > _number(token))
 
 
 def is_inconsistency_real(own_claim: Claim, has_claimed: bool, committed_claim: Claim | None) -> bool:
@@ -228,15 +241,15 @@ def terminal_claim(committed_claim: Claim | None, run: str) -> Claim | None:
         return None
     if committed_claim.attempt == TERMINAL:
         return None
-    return replace(committed_claim, submission=TERMINAL, attempt=TERMINAL, n=committed_claim.n + 1)
+    return replace(committed_claim, submission=TERMINAL, attempt=TERMINAL, number=committed_claim.number + 1)
 
 
 def _number(token: str) -> int:
-    """Return the `n` in a shard's token; 0 for an empty token."""
+    """Return the claim's number in a shard's token; 0 for an empty token."""
     head = token.partition(".")[0]
     return int(head) if head.isdigit() else 0
 
 
 def next_run_epoch(clock: int, claims: list[Claim | None]) -> int:
-    """Return the epoch of a new run: above every epoch seen, and not before the clock (ms)."""
+    """Return the epoch of a new run: above the epochs of these claims, and at least `clock`, the present time in ms."""
     return max([clock, *(claim.run_epoch + 1 for claim in claims if claim is not None)])

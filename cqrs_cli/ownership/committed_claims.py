@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Generic, NamedTuple, Self, TypeVar
 
@@ -12,13 +12,14 @@ from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, consumer, to_error, unreachable_error
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.offsets import FIRST_GROUP_TIMEOUT, committed_offsets
-from cqrs_cli.kafka.readers import MissingError, watermarks
+from cqrs_cli.kafka.readers import MissingPartitionError, all_ends, all_watermarks
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.ownership.claim import TERMINAL, Claim, parse_claim
 from cqrs_cli.ownership.heartbeats import Heartbeats, SilenceReader, read_heartbeats
 from cqrs_cli.ownership.standby_registry import read_registry, valid_registrations
 
 _P = TypeVar("_P")
+_T = TypeVar("_T")
 
 
 class ClaimSlot(NamedTuple):
@@ -44,7 +45,7 @@ class CommittedClaim(NamedTuple):
 
     @property
     def open_claim(self) -> Claim | None:
-        """The claim, unless it is terminal: its run is active, or was killed."""
+        """The claim if it is not terminal, else None. The run of such a claim is active, or was killed."""
         return None if self.claim is None or self.claim.attempt == TERMINAL else self.claim
 
 
@@ -73,6 +74,10 @@ class ClaimReader(Generic[_P]):
 
     def __init__(self, connection: Cluster, slots: Mapping[_P, ClaimSlot]) -> None:
         self._connection, self._slots = connection, slots
+        #: (group, topic) → {partition → the slot's key in `slots`}.
+        self._keys_by_topic: dict[tuple[str, str], dict[int, _P]] = {}
+        for key, slot in slots.items():
+            self._keys_by_topic.setdefault((slot.group, slot.topic), {})[slot.partition] = key
         self._clients: dict[str, Consumer] = {}
         self._silence = SilenceReader()
 
@@ -88,14 +93,12 @@ class ClaimReader(Generic[_P]):
         """Return the commits now; raises `UnavailableError` if the broker does not answer, and `ConfigurationError` if
         an ACL is missing.
         """
-        by_topic: dict[tuple[str, str], dict[int, _P]] = {}
-        for key, slot in self._slots.items():
-            by_topic.setdefault((slot.group, slot.topic), {})[slot.partition] = key
         claims: dict[_P, CommittedClaim] = {}
-        for (group, topic), keys in by_topic.items():
+        for (group, topic), slot_keys in self._keys_by_topic.items():
             try:
-                for partition, commit in committed_offsets(self._client(group), topic, keys, timeout).items():
-                    claims[keys[partition]] = CommittedClaim(commit.offset, parse_claim(commit.metadata))
+                commits = committed_offsets(self._client(group), topic, slot_keys, timeout)
+                for partition, commit in commits.items():
+                    claims[slot_keys[partition]] = CommittedClaim(commit.offset, parse_claim(commit.metadata))
             except KafkaException as error:
                 self.__exit__()
                 raise to_error(self._connection, error, RequiredAcl("Describe", "group", group)) from error
@@ -137,12 +140,22 @@ class ClaimReader(Generic[_P]):
         """Return (start, high watermark) of each partition's log; raises `UnavailableError` if the broker does not
         answer.
         """
+        return self._read_offsets(all_watermarks)
+
+    def read_ends(self) -> dict[_P, int]:
+        """Return the high watermark of each partition's log; raises the errors of `read_bounds`."""
+        return self._read_offsets(all_ends)
+
+    def _read_offsets(self, read: Callable[[Consumer, str, Iterable[int]], dict[int, _T]]) -> dict[_P, _T]:
+        offsets: dict[_P, _T] = {}
         try:
-            return {
-                key: watermarks(self._client(slot.group), slot.topic, slot.partition)
-                for key, slot in self._slots.items()
-            }
-        except (KafkaException, MissingError) as error:
+            for (group, topic), slot_keys in self._keys_by_topic.items():
+                offsets_by_partition = read(self._client(group), topic, slot_keys)
+                offsets |= {
+                    slot_keys[partition]: offset for partition, offset in offsets_by_partition.items()
+                }
+            return offsets
+        except (KafkaException, MissingPartitionError) as error:
             # The clients are closed and never used again: a client that was once connected to a broker which was cut
             # off from the others reported "unknown partition" for minutes after all brokers were back. The owners check
             # whether a partition is really missing.
@@ -159,7 +172,7 @@ class ClaimReader(Generic[_P]):
 
 
 def committed_claims(connection: Cluster, slots: Mapping[_P, ClaimSlot]) -> dict[_P, CommittedClaim]:
-    """Return the commits at these claim slots now, also for a cluster that has never had a group; raises
+    """Return the commits at these claim slots now. This works also in a cluster that has never had a group. Raises
     `UnavailableError`, `ConfigurationError`.
     """
     with ClaimReader(connection, slots) as reader:

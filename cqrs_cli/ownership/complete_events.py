@@ -29,9 +29,10 @@ def check_complete(
 def check_starts(
     connection: Cluster, topics: Topics, starts: Mapping[int, int], positions: Mapping[int, int] | None = None
 ) -> None:
-    """Check the log starts of several partitions. `positions`: the first event to read; 0 for a missing partition.
+    """Call `check_complete` for several partitions. `starts`: log start by partition. `positions`: the offset of the
+    first event to read by partition, by default 0.
 
-    The claim with the accepted loss is read only for a partition without its first events.
+    The claim with the accepted loss is read only if a check would fail without it.
     """
     for partition, start in starts.items():
         position = (positions or {}).get(partition, 0)

@@ -23,8 +23,8 @@ SILENT_AFTER = 10.0
 #: heartbeat in less than half of this time.
 CONFIRM_AFTER = 1.0
 
-#: The time in ms of each run's last heartbeat in one heartbeat topic, by run id. Sample: `{"3f9ab27c04d1":
-#: 1765532418123}`
+#: The heartbeats in one heartbeat topic: run id → time of the run's last heartbeat, in ms.
+#: Sample: `{"3f9ab27c04d1": 1765532418123}`
 Heartbeats = Mapping[str, int]
 
 
@@ -47,7 +47,8 @@ class SilenceReader:
 
     def __init__(self, sleep: Callable[[float], object] = time.sleep) -> None:
         self._sleep = sleep
-        self._old: dict[str, int] = {}  # the heartbeats that looked old when they were last read
+        #: The heartbeats that looked old at the last read: run id → time in ms.
+        self._old_heartbeats: dict[str, int] = {}
 
     def silent_runs(self, read_heartbeats: Callable[[], Heartbeats], runs: Iterable[str]) -> dict[str, float]:
         """Return the silent runs among these runs, each with the seconds since its last heartbeat. A run that has never
@@ -56,15 +57,16 @@ class SilenceReader:
         The heartbeats are read twice if a run looks silent for the first time.
         """
         runs = set(runs)
-        previous, self._old = self._old, self._old_heartbeats(read_heartbeats(), runs)
-        if self._old.items() - previous.items():
+        previous_heartbeats = self._old_heartbeats
+        self._old_heartbeats = self._find_old(read_heartbeats(), runs)
+        if self._old_heartbeats.items() - previous_heartbeats.items():
             self._sleep(CONFIRM_AFTER)
-            confirmed = self._old_heartbeats(read_heartbeats(), runs)
-            self._old = dict(confirmed.items() & self._old.items())
+            confirmed_heartbeats = self._find_old(read_heartbeats(), runs)
+            self._old_heartbeats = dict(confirmed_heartbeats.items() & self._old_heartbeats.items())
         now = time.time()
-        return {run: now - sent_at / 1000 for run, sent_at in self._old.items()}
+        return {run: now - sent_at / 1000 for run, sent_at in self._old_heartbeats.items()}
 
-    def _old_heartbeats(self, heartbeats: Heartbeats, runs: set[str]) -> dict[str, int]:
+    def _find_old(self, heartbeats: Heartbeats, runs: set[str]) -> dict[str, int]:
         oldest_active = (time.time() - SILENT_AFTER) * 1000
         return {
             run: sent_at for run, sent_at in heartbeats.items() if run in runs and sent_at < oldest_active

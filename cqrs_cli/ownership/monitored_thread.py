@@ -11,26 +11,28 @@ from typing import Any, ClassVar
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import CqrsError, TakenOverError
+from cqrs_cli.observer import Listener
 from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.session import Session
 from cqrs_cli.ownership.timing import Timing
-from cqrs_cli.telemetry.datagrams import Address
+from cqrs_cli.telemetry.datagrams import DatagramSender, encode_message
 
 
 class MonitoredThread(ABC):
-    """A partition's thread: its current record, the reason why it waits, and its result."""
+    """A partition's thread: its current record, its listeners, and its result."""
 
     #: Words for messages: the record that the user's code processes (command), and the processing (is being decided).
     noun: ClassVar[str]
     activity: ClassVar[str]
 
     label: str  # the partition's name in messages
-    folder: Path  # of the shard; `cqrs status` on this machine reads files next to it
+    folder: Path  # the folder of the shard; `cqrs status` reads files next to it
     own_claim: Claim
     timing: Timing
     stopping: threading.Event
-    driver: Address | None  # receives its reports
+    sender: DatagramSender | None  # sends its reports and messages to the driver
     owner: Any  # the current or last owner
+    listeners: tuple[Listener, ...] = ()  # they are called at the named points that the thread reaches
 
     clock: Callable[[], float] = staticmethod(time.monotonic)
     exit: Callable[[int], object] = staticmethod(os._exit)  # ends the whole process
@@ -39,13 +41,11 @@ class MonitoredThread(ABC):
         self.notes: list[str] = []
         self.error: CqrsError | None = None  # the error that ended the thread
         self.session: Session[Any] | None = None  # of the current owner
-        # The reason why an owner cannot work, and the session of that owner.
-        self._blocked: tuple[str, Session[Any] | None] = "", None
         self._last_check = self._resumed_at = self.clock()
 
     def drop_owner(self) -> None:
-        """Drop the last owner with its clients. The owner references its supervisor: in a worker that continues, this
-        reference cycle would keep the clients' threads.
+        """Drop the last owner with its clients. The owner and its supervisor reference each other, and this cycle would
+        keep the threads of the clients alive in a worker process that continues.
         """
         self.owner = self.session = None
 
@@ -57,11 +57,12 @@ class MonitoredThread(ABC):
         return self.error is not None and not isinstance(self.error, TakenOverError)
 
     def end_if_stuck(self) -> None:
-        """End the whole process if a call to the broker does not return after its timeout, or if another process holds
-        the shard in the middle of a change, since neither will ever end. The task calls this several times a second.
+        """End the whole process if a call to the broker does not return long after its timeout, or if a stopped process
+        holds the shard in the middle of a change: neither will ever end. The task calls this method several times a
+        second.
 
-        The driver submits the lost task again, and the new task quarantines the shard. The exit is as harmless as any
-        crash.
+        The exit does no more harm than a crash: the driver submits the lost task again, and the new task quarantines
+        the shard.
         """
         now, last_check, self._last_check = self.clock(), self._last_check, self.clock()
         if now - last_check > self.timing.pause_threshold:
@@ -84,29 +85,35 @@ class MonitoredThread(ABC):
         error_type = f"{type(event).__name__}: " if isinstance(event, BaseException) else ""
         print(f"{self.label}: {error_type}{event}; {reaction}", file=sys.stderr, flush=True)
 
-    def record_blocked(self, reason: str) -> None:
-        """Record why the owner cannot work. The reason is valid until a later owner has committed a batch."""
-        self._blocked = reason, self.session
-
-    @property
-    def blocked(self) -> str:
-        """The reason why the owner cannot work; empty if there is no reason."""
-        reason, session = self._blocked
-        return (
-            ""
-            if self.session is not session and self.session is not None and self.session.has_committed_batch
-            else reason
-        )
-
     def add_note(self, text: str) -> None:
         """Add a note for the operator, once."""
         if text not in self.notes:
             self.report(text, "")
             self.notes.append(text)
+            if self.sender is not None:
+                self.sender.send_body(encode_message(text))
 
-    @abstractmethod
+    def send_reports(self) -> None:
+        """Send the reports that are due; to be called several times a second. An empty report only asks the driver
+        whether the task is to end.
+        """
+        if self.sender is not None:
+            for body in self.due_reports() or [b""]:
+                self.sender.send_body(body)
+
+    def received_end(self) -> bool:
+        """Return True if the driver has answered that the task is to end."""
+        return self.sender is not None and self.sender.received_end()
+
+    def close_sender(self) -> None:
+        """Report for the last time."""
+        self.send_reports()
+        if self.sender is not None:
+            self.sender.close()
+
     def due_reports(self) -> list[bytes]:
         """Return the bodies of the report datagrams that are due now."""
+        return []
 
     @abstractmethod
     def current_record(self) -> Record | None:

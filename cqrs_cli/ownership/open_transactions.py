@@ -24,16 +24,14 @@ def resolution_text(committed: bool) -> str:
 def explain_stall(
     connection: Cluster, partitions: Iterable[tuple[str, int]], error: StalledError
 ) -> UnavailableError:
-    """Return `error` with the open transaction that hides the end of one of these (topic, partition) pairs, and the
-    remedy.
+    """Return `error`, extended by the open transaction that hides the end of one of these (topic, partition) pairs, and
+    by the remedy.
 
-    Without such a transaction, return a plain `UnavailableError`: the stall then passes, as after a change of the
-    partition's leader. Without a broker, raise `UnavailableError`.
+    Without such a transaction, return a plain `UnavailableError`, because the stall will pass, for example after a
+    change of the partition's leader. Raise `UnavailableError` without a broker.
     """
     with Admin(connection) as admin:
         transactions = admin.all_open_transactions(list(partitions))
     if not transactions:
         return UnavailableError(error.message, "start it again; if that does not help: cqrs doctor")
-    return StalledError(
-        f"{error.message}: {transactions[0]}", transactions[0].hint(connection.bootstrap_server)
-    )
+    return StalledError(f"{error.message}: {transactions[0]}", transactions[0].hint(connection))

@@ -14,15 +14,6 @@ class OwnerExit(Generic[_P]):
 
     partition: _P
     error: CqrsError | None = None
-    notes: tuple[str, ...] = ()
-    cpu_seconds: float = (
-        0.0  # CPU seconds of the whole task, only in the result of the task's first partition
-    )
-
-    @property
-    def subject(self) -> str:
-        """The group, such as the aggregate, whose partitions show equal notes only once.
-
-        A note about a single partition must therefore contain the partition.
-        """
-        raise NotImplementedError
+    notes: tuple[str, ...] = ()  # equal notes are shown once: a note about a partition contains the partition
+    #: CPU seconds of the whole task, only in the result of the task's first partition.
+    cpu_seconds: float = 0.0

@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaException
 
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.kafka.clients import is_broken
+from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, is_client_unusable
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.ownership.claim import Claim, parse_claim, terminal_claim
 from cqrs_cli.ownership.committed_claims import ClaimReader, ClaimSlot
 from cqrs_cli.ownership.session import Session
 from cqrs_cli.system.concurrent_calls import call_concurrently
 
-#: The maximal number of attempts to replace a claim.
+#: The maximal number of calls of a procedure that other clients fence.
 _TRIES = 3
 
 _P = TypeVar("_P")
@@ -33,46 +33,63 @@ def retire_partitions(
     connection: Cluster,
     slots: Mapping[_P, ClaimSlot],
     run: str,
-    retire_partition: Callable[[_P], None],
+    replace_claim: Callable[[_P, ClaimChange], None],
     timeout: float,
 ) -> None:
-    """Retire the partitions that the run still owns, several at a time, for at most `timeout` seconds.
+    """Retire the partitions that the run still owns, several at a time, for at most `timeout` seconds. `replace_claim`
+    fences a partition's owner and replaces its claim, here by the terminal claim.
 
-    The committed claims show which partitions the run owns. The others are skipped, because each fence needs new
-    clients: for a standby run, which owns no partition, nothing is fenced. If the claims cannot be read, all partitions
-    are retired.
+    The committed claims show which partitions the run owns. Other partitions are skipped, because each fence needs new
+    clients. So nothing is fenced for a standby run, which owns no partition. If the claims cannot be read, all
+    partitions are retired.
     """
     partitions: Iterable[_P] = slots
     with suppress(CqrsError), ClaimReader(connection, slots) as reader:
         partitions = [
             partition
-            for partition, commit in reader.read_claims().items()
+            for partition, commit in reader.read_claims(min(timeout, REQUEST_TIMEOUT)).items()
             if terminal_claim(commit.claim, run)
         ]
-    call_concurrently((partial(retire_partition, partition) for partition in partitions), timeout)
+
+    def end_claim(position: int, claim: Claim) -> Claim | None:
+        return terminal_claim(claim, run)
+
+    call_concurrently((partial(replace_claim, partition, end_claim) for partition in partitions), timeout)
 
 
 def fence_and_replace_claim(open_session: Callable[[], Session[Any]], change: ClaimChange) -> None:
-    """Fence a partition's owner, and replace its claim by the result of `change` for the position and the claim.
+    """Fence a partition's owner, and replace its claim by `change(position, claim)`; if the result is None, the claim
+    stays.
 
-    `change` is called before the fence and, because a last commit may precede the fence, again after it; if it returns
-    None, the claim stays. Without a broker nothing happens. If an owner starts before the new claim is visible, it
-    fences this writer. Then all of this is tried again, at most three times in all.
+    `change` is called before the fence, and again after the fence, because the owner may have committed in between. If
+    no broker answers, nothing happens. If an owner starts before the new claim is visible, it fences this writer. Then
+    the whole procedure is repeated (`repeat_if_fenced`).
     """
-    for _ in range(_TRIES):
+
+    def replace_in_new_session() -> None:
+        with open_session() as session:
+            _replace_claim(session, change)
+
+    with suppress(KafkaException, CqrsError):
+        repeat_if_fenced(replace_in_new_session)
+
+
+def repeat_if_fenced(procedure: Callable[[], None]) -> None:
+    """Call `procedure`, which opens a session, fences and commits, again if another client fences its writer; up to
+    `_TRIES` calls in all. It must read the position in each call. Raises the errors of the last call.
+    """
+    for tries_left in reversed(range(_TRIES)):
         try:
-            with open_session() as session:
-                _replace_claim(session, change)
+            procedure()
             return
         except KafkaException as error:
-            if not is_broken(error):
-                return  # no broker answers: nothing can be fenced
-        except CqrsError:
-            return
+            if not (tries_left and is_client_unusable(error)):
+                raise
 
 
 def _replace_claim(session: Session[Any], change: ClaimChange) -> None:
-    commit = session.read_commit(session.watcher)
+    """Do the work of `fence_and_replace_claim` in one session."""
+    commit = session.read_commit(session.uncommitted_consumer)
     claim = parse_claim(commit.metadata)
     if claim is None or commit.offset is None or change(commit.offset, claim) is None:
         return  # a newer run owns the partition

@@ -1,5 +1,6 @@
 """The Kafka clients of one owner of one partition, and the claim in the metadata of each of its commits."""
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,9 +16,9 @@ from cqrs_cli.kafka.readers import watermarks
 from cqrs_cli.kafka.transactional import COORDINATOR_TIMEOUT, TransactionalWriter
 from cqrs_cli.ownership.claim import Claim, Judgement, is_inconsistency_real, judge, parse_claim
 from cqrs_cli.ownership.committed_claims import ClaimSlot
+from cqrs_cli.ownership.poison_detection.batch_admission import BATCH_ADMISSION
 from cqrs_cli.ownership.signals import ClaimLost, LaterClaim
 from cqrs_cli.ownership.timing import Timing
-from cqrs_cli.ownership.trials.batch_admission import BATCH_ADMISSION
 
 _W = TypeVar("_W", bound=TransactionalWriter)
 
@@ -36,6 +37,7 @@ class Session(ABC, Generic[_W]):
     ) -> None:
         """`batch_limit`: the maximal number of records in one commit."""
         self.own_claim, self.timing, self.batch_limit = own_claim, timing, batch_limit
+        self.check_interval, self._refreshed_at = timing.idle_check_interval, time.monotonic()
         self.offset: int | None = None  # the group's offset, as last read or committed
         self.has_claimed = False  # True once a commit contains the claim
         self.is_recovered = False  # True once all steps before the loop are done
@@ -44,14 +46,16 @@ class Session(ABC, Generic[_W]):
         self.consumer: Consumer = bulk_consumer(
             connection, group=slot.group, fetch_wait_max_ms=500, fetch_min_bytes=1
         )
-        self.watcher: Consumer = consumer(connection, group=slot.group, isolation="read_uncommitted")
+        self.uncommitted_consumer: Consumer = consumer(
+            connection, group=slot.group, isolation="read_uncommitted"
+        )
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.consumer.close()
-        self.watcher.close()
+        self.uncommitted_consumer.close()
 
     def connect(self) -> None:
         """Connect the clients, so that connecting takes no time after the fence; raises `KafkaException`.
@@ -60,9 +64,8 @@ class Session(ABC, Generic[_W]):
         after it has started to read.
         """
         self.consumer.list_topics(self.slot.topic, timeout=self.timing.transaction_timeout)
-        watermarks(
-            self.watcher, self.slot.topic, self.slot.partition
-        )  # finds the leader again if it was lost
+        # This request also makes the client find the partition's leader again.
+        watermarks(self.uncommitted_consumer, self.slot.topic, self.slot.partition)
 
     def read_commit(self, client: Consumer, timeout: float = REQUEST_TIMEOUT) -> GroupCommit:
         """Return the group's offset and its metadata. A read_committed client waits for a pending commit.
@@ -77,7 +80,7 @@ class Session(ABC, Generic[_W]):
 
     def log_end(self) -> int:
         """Return the high watermark of the log that the owner reads; raises `KafkaException`."""
-        return watermarks(self.watcher, self.slot.topic, self.slot.partition)[1]
+        return watermarks(self.uncommitted_consumer, self.slot.topic, self.slot.partition)[1]
 
     @abstractmethod
     def logs(self) -> list[tuple[str, int]]:
@@ -89,7 +92,7 @@ class Session(ABC, Generic[_W]):
 
     @abstractmethod
     def replace_claim(self, offset: int, claim: Claim) -> None:
-        """Replace the claim at this position, after the fence of this session, unless the position is outdated."""
+        """Replace the claim at this position, after the fence of this session."""
 
     @property
     def limit(self) -> int:
@@ -103,7 +106,7 @@ class Session(ABC, Generic[_W]):
 
     def read_committed_claim(self) -> Claim | None:
         """Return the committed claim, without waiting for pending commits; raises `KafkaException`."""
-        return parse_claim(self.read_commit(self.watcher).metadata)
+        return parse_claim(self.read_commit(self.uncommitted_consumer).metadata)
 
     def judge(self, committed_claim: Claim | None) -> Judgement:
         """Compare the committed claim with the own claim; raises `LaterClaim` if the owner must return."""
@@ -121,25 +124,36 @@ class Session(ABC, Generic[_W]):
     def are_replicas_in_sync(self) -> bool:
         """Return True if every replica of the logs that determine the position is in sync."""
         try:
-            return all(is_in_sync(self.watcher, topic, partition) for topic, partition in self.logs())
+            return all(
+                is_in_sync(self.uncommitted_consumer, topic, partition) for topic, partition in self.logs()
+            )
         except KafkaException:
             return False
 
     def check_claim(self) -> None:
         """Read the committed claim while idle, because an owner that commits nothing would never notice a fence. Raises
-        `ClaimLost` or `LaterClaim` if it is not the own claim, and `KafkaException`.
+        `ClaimLost` or `LaterClaim` if the committed claim is not the own claim, and `KafkaException`.
         """
-        commit = self.read_commit(self.watcher, COORDINATOR_TIMEOUT)
+        commit = self.read_commit(self.uncommitted_consumer, COORDINATOR_TIMEOUT)
         if commit.offset is None:  # it expired, or its topic is gone: the next owner checks this
             raise ClaimLost("the group's offset is gone")
         if self.judge(parse_claim(commit.metadata)) is not Judgement.OWN:
             raise ClaimLost("an older run came back, or another client changed the group's offset")
 
+    def check_owner(self, position: int) -> None:
+        """Check the claim, and commit the position if it has changed, or before the group's offset expires."""
+        self.check_claim()
+        must_refresh = time.monotonic() - self._refreshed_at > self.timing.offset_refresh_interval
+        if self.clear_suspects(position) or must_refresh or position != self.offset:
+            self.commit_position(position)
+            self._refreshed_at = time.monotonic()
+
     @contextmanager
     def admit_batch(self, position: int, first_offset: int) -> Iterator[None]:
-        """Admit a batch to this Python process for the block. A single suspect is admitted alone, and announced first.
+        """Admit a batch to this Python process for the `with` block. A single suspect is announced first, and admitted
+        alone.
 
-        `position` is the offset to commit, `first_offset` the offset of the batch's first record.
+        `position`: the offset to commit. `first_offset`: the offset of the batch's first record.
         """
         suspects = self.own_claim.suspects
         if suspects is None or suspects.limit > 1:

@@ -1,10 +1,10 @@
-"""Exceptions that end an owner but are not errors of the broker, and all errors after which another may start."""
+"""The exceptions that end an owner: its own exceptions, and all errors after which another owner may start."""
 
 from confluent_kafka import KafkaException
 
 from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS
 from cqrs_cli.errors import ContradictionError, UnavailableError
-from cqrs_cli.kafka.readers import MissingError
+from cqrs_cli.kafka.readers import MissingPartitionError
 from cqrs_cli.kafka.write_errors import UnreadRecordsError
 from cqrs_cli.ownership.claim import Claim, Judgement
 
@@ -19,14 +19,15 @@ class LaterClaim(Exception):
 
 
 class ClaimLost(Exception):
-    """The committed claim is neither this owner's claim nor a later claim: another owner must start."""
+    """The committed claim is neither the own claim nor a later claim, or it is gone: another owner must start."""
 
 
-class BatchTooLarge(Exception):
-    """A batch whose own records prevent its commit. `offset`: its first offset; `size`: the number of its records.
+class UnwritableBatch(Exception):
+    """A batch cannot be committed because of its own records: they are too large or too many, or their timestamps are
+    not accepted. `offset`: the first offset of the batch; `size`: the number of its records.
 
-    `late`: the commit took too long, so the broker may be the cause, not the records. `undecidable`: all outcomes were
-    `failed`, so the dead letters are too large.
+    `late`: the commit took too long, so the cause may be the broker instead of the records. `undecidable`: all outcomes
+    were `failed`, so the dead letters are too large.
     """
 
     def __init__(self, offset: int, size: int, reason: str, late: bool, undecidable: bool) -> None:
@@ -38,17 +39,17 @@ class BatchTooLarge(Exception):
 
 
 class OffsetPending(Exception):
-    """The group's offset is still pending after a fence, which should have ended the pending commit."""
+    """The commit of the group's offset is still pending after a fence, which should have ended it."""
 
 
 #: Errors of any owner after which its supervisor decides whether another owner starts.
 HANDLED_ERRORS = (
     *PROCESS_ERRORS,
-    BatchTooLarge,
+    UnwritableBatch,
     ContradictionError,
     KafkaException,
     UnavailableError,
-    MissingError,
+    MissingPartitionError,
     ClaimLost,
     OffsetPending,
     UnreadRecordsError,

@@ -1,7 +1,7 @@
 """Standby mode: keep state warm, and take over when the active run ends, or stops sending heartbeats.
 
 As a heartbeat, the driver of the active run commits a rising number in the metadata of an offset that no owner uses, so
-an idle run is not taken for a dead run. Two runs that are active, such as during a repartitioning, have a number each.
+that an idle run does not look like a dead run. If two runs are active, as during a repartitioning, each has a number.
 A false alarm is safe: a takeover always fences and claims first, so it costs only a short pause. The epoch of a new
 claim is above the replaced epoch, so a run that was taken over can come back any number of times.
 """
@@ -24,10 +24,10 @@ from cqrs_cli.ownership.committed_claims import ClaimSlot, UnchangedTimer
 from cqrs_cli.ownership.heartbeats import HEARTBEAT_PARTITION, Heartbeats, read_heartbeats
 from cqrs_cli.ownership.standby_registry import register_standby
 
-#: Seconds from the end of a run's timeout to its last poll.
+#: Seconds by which the last poll is after the end of the timeout.
 _POLL_MARGIN = 0.001
 
-#: Seconds after which the heartbeat of an ended run is dropped by other runs.
+#: Seconds without a new heartbeat after which the other runs drop the heartbeat of a run.
 _DROPPED_AFTER = 10.0
 
 #: The number of heartbeats within a timeout. It is greater than 1, since a single lost heartbeat must not look like the
@@ -36,7 +36,7 @@ HEARTBEATS_PER_TIMEOUT = 5
 
 
 def run_and_heartbeat(claim: Claim, heartbeats: Heartbeats) -> tuple[str, int | None]:
-    """Return the run of a claim and that run's last heartbeat. The value changes as long as the run lives."""
+    """Return the run of a claim, and the last heartbeat of this run. The value changes as long as the run is alive."""
     return claim.run, heartbeats.get(claim.run)
 
 
@@ -63,8 +63,7 @@ def next_claim(own_claim: Claim, committed_claim: Claim | None, clock: int) -> C
 
 def takeover_timeout(run: str, standby_timeout: float) -> float:
     """Return the seconds of silence after which this run takes over, equal at all its partitions. The timeouts of
-    several standby runs differ by up to a tenth, so that the first run has claimed before the timeouts of the others
-    end.
+    several standby runs differ by up to a tenth, so that one run has claimed before the timeouts of the others end.
     """
     return standby_timeout * random.Random(run).uniform(1.0, 1.1)
 
@@ -84,7 +83,7 @@ def wait_for_takeover(
 
     `prepare_takeover` gets the claim of the active run after each poll. `is_ready` returns True if the run can continue
     from the active run's records. `poll_interval` is in seconds, by default half a heartbeat interval. The last poll
-    comes when the run's timeout ends, not at the next interval. `may_ignore_claim` returns True if this run need not
+    takes place when the timeout ends, not after a whole interval. `may_ignore_claim` returns True if this run need not
     wait for the run of the claim, as for a partition that it splits.
     """
     timer, timeout = UnchangedTimer(), takeover_timeout(own_claim.run, standby_timeout)
@@ -94,7 +93,7 @@ def wait_for_takeover(
         try:
             claim, heartbeats = read_claim_and_heartbeats()
         except KafkaException:
-            # Without an answer, silence is not measured.
+            # A time without answers must not count as silence of the run.
             stopping.wait(standby_timeout / HEARTBEATS_PER_TIMEOUT)
             timer = UnchangedTimer()
             continue
@@ -192,7 +191,9 @@ class HeartbeatSender:
         is_active: Callable[[], bool] = lambda: True,
     ) -> None:
         self._connection, self._run, self._is_active = connection, run, is_active
-        self._targets = sorted({(slot.group, slot.heartbeat_topic, slot.registry_topic) for slot in slots})
+        self._destinations = sorted(
+            {(slot.group, slot.heartbeat_topic, slot.registry_topic) for slot in slots}
+        )
         self._interval, self._closing = standby_timeout / HEARTBEATS_PER_TIMEOUT, threading.Event()
         self._thread = threading.Thread(target=self._send_repeatedly, name="heartbeat", daemon=True)
 
@@ -205,21 +206,22 @@ class HeartbeatSender:
         self._thread.join(self._interval + 1.0)
 
     def _send_repeatedly(self) -> None:
+        """Send heartbeats, or register the standby run, until the sender is closed."""
         clients: dict[str, Consumer] = {}
-        other_heartbeats = {target: OtherHeartbeats(self._run) for target in self._targets}
-        # The intervals are random, so that two runs do not always send at the same time.
+        other_heartbeats = {destination: OtherHeartbeats(self._run) for destination in self._destinations}
+        # The intervals are random, so that two runs do not send at the same time again and again.
         while not self._closing.wait(self._interval * random.uniform(0.9, 1.1)):
             is_active = self._is_active()
             if not is_active and random.random() > 1 / HEARTBEATS_PER_TIMEOUT:
                 continue  # registers rarely and at random: simultaneous runs would overwrite each other's registration
             now = time.time_ns() // 1_000_000
-            for target in self._targets:
-                group, heartbeat_topic, registry_topic = target
+            for destination in self._destinations:
+                group, heartbeat_topic, registry_topic = destination
                 try:
                     if group not in clients:
                         clients[group] = consumer(self._connection, group=group, isolation="read_uncommitted")
                     if is_active:
-                        self._send(clients[group], heartbeat_topic, now, other_heartbeats[target])
+                        self._send(clients[group], heartbeat_topic, now, other_heartbeats[destination])
                     elif registry_topic:
                         # The run may become active at any time, so registering may take no longer than a heartbeat
                         # interval.

@@ -1,9 +1,8 @@
 """The standby registry: each standby run registers itself about every two seconds, so that other tools can name it.
 
 Like a heartbeat, the registry is the metadata of a committed offset in the owners' group. The topic of this offset
-(`ClaimSlot.registry_topic`) has neither claims nor heartbeats. If two runs register at once, one
-registration may be lost until its run registers again.
-A registration expires after ten seconds.
+(`ClaimSlot.registry_topic`) has neither claims nor heartbeats. If two runs register at once, one registration may be
+lost until its run registers again. A registration expires after ten seconds.
 """
 
 import msgspec
@@ -54,7 +53,7 @@ def with_registration(registry: str, run: str, now: int) -> str:
 
 
 def read_registry(client: Consumer, topic: str, timeout: float = REQUEST_TIMEOUT) -> str:
-    """Return the registry of the client's group; raises `KafkaException`."""
+    """Return the registry of the client's group, a JSON text; raises `KafkaException`."""
     return committed_offsets(client, topic, [REGISTRY_PARTITION], timeout)[REGISTRY_PARTITION].metadata
 
 

@@ -12,17 +12,19 @@ from typing import Any, ClassVar, Protocol
 from confluent_kafka import KafkaException
 
 from cqrs_cli.errors import ContradictionError, CqrsError, PayloadUnavailableError
-from cqrs_cli.kafka.clients import is_broken, is_denied
+from cqrs_cli.kafka.clients import is_client_unusable, is_denied
 from cqrs_cli.kafka.connection.cluster import Cluster
-from cqrs_cli.kafka.readers import MissingError, StalledError
+from cqrs_cli.kafka.readers import MissingPartitionError, StalledError
+from cqrs_cli.observer import message_listener, observing, reached
 from cqrs_cli.ownership.claim import Claim, Judgement, judge
 from cqrs_cli.ownership.committed_claims import ClaimSlot, poll_claims
 from cqrs_cli.ownership.monitored_thread import MonitoredThread
 from cqrs_cli.ownership.session import Session
-from cqrs_cli.ownership.signals import HANDLED_ERRORS, BatchTooLarge, LaterClaim, OffsetPending
+from cqrs_cli.ownership.signals import HANDLED_ERRORS, LaterClaim, OffsetPending, UnwritableBatch
 from cqrs_cli.ownership.standby import wait_at_slot
 from cqrs_cli.ownership.timing import ErrorDuration, Timing
-from cqrs_cli.telemetry.datagrams import Address
+from cqrs_cli.telemetry.datagrams import Address, DatagramSender
+from cqrs_cli.telemetry.status_file import StatusFile
 
 
 class Owner(Protocol):
@@ -31,19 +33,19 @@ class Owner(Protocol):
     @property
     def session(self) -> Session[Any]: ...
 
-    def run_steps(self, stopping: Callable[[], bool]) -> None:
-        """Run all steps in order; returns when the loop has reached its target, or `stopping()` returns True."""
+    def run_steps(self, is_stopping: Callable[[], bool]) -> None:
+        """Run all steps in order; returns when the loop has reached its end offset, or `is_stopping()` returns True."""
 
 
 class Supervisor(MonitoredThread):
     """Runs the owners of one partition, a new one after each error.
 
-    The abstract methods are the differences between deciding and process managers. A projection needs no supervisor:
-    its position is part of the transaction of its rows, so the database decides who may write
+    The abstract methods are the differences between deciding and process managers. A projection needs no supervisor: it
+    writes its position in one transaction with its rows, so the database decides who may write
     (`following.projections.projector`).
     """
 
-    #: Errors after which it decides whether another owner starts.
+    #: The errors after which `_handle` decides whether another owner starts.
     handled_errors: ClassVar[tuple[type[BaseException], ...]] = HANDLED_ERRORS
 
     def __init__(
@@ -59,28 +61,31 @@ class Supervisor(MonitoredThread):
     ) -> None:
         super().__init__()
         self.connection, self.slot, self.label, self.folder = connection, slot, label, folder
-        self.own_claim, self.timing, self.stopping, self.driver = own_claim, timing, stopping, driver
+        self.own_claim, self.timing, self.stopping = own_claim, timing, stopping
+        self.sender = None if driver is None else DatagramSender(driver)
+        self.listeners = (message_listener(self.add_note), StatusFile(folder).listener)
         self.batch_limit = timing.batch_limit
         self.owner: Owner | None = None
-        self.restart_delay = timing.first_pause
+        self.restart_delay = timing.first_restart_delay
         self._reset_error_durations()
 
     def run(self) -> None:
         """Run the thread. Every error becomes part of its result."""
-        try:
-            self.serve()
-        except CqrsError as error:
-            self.error = error
-        # A thread that ended without a result would leave the partition without an owner.
-        except BaseException as bug:
-            traceback.print_exc()
-            message = f"{self.label}: {type(bug).__name__}: {bug}"
-            self.error = CqrsError(message, "see the log for the traceback")
-        self._blocked = ("", None)
-        self.thread_ended()
+        with observing(*self.listeners):
+            try:
+                self.serve()
+            except CqrsError as error:
+                self.error = error
+            # A thread that ended without a result would leave the partition without an owner.
+            except BaseException as bug:
+                traceback.print_exc()
+                message = f"{self.label}: {type(bug).__name__}: {bug}"
+                self.error = CqrsError(message, "see the log for the traceback")
+            self.thread_ended()
+            reached("owner.ended")
 
     def serve(self) -> None:
-        """Run owners until an owner ends by itself. Raises the error that ends the run."""
+        """Run owners until an owner ends without an error. Raises the error that ends the run."""
         is_finished = False
         while not is_finished and self._wait_for_takeover():
             try:
@@ -94,25 +99,25 @@ class Supervisor(MonitoredThread):
                     raise self.explain_takeover(later_claim) from error
 
     def _wait_for_takeover(self) -> bool:
-        """Return True at once unless this is a standby run. A standby run waits until it may take over; False if it is
-        stopped first.
+        """In standby mode, wait until this run may take over; return False if the run is stopped before. In any other
+        mode return True at once.
         """
         if (standby_timeout := self.timing.standby_timeout) is None:
             return True
         claim = wait_at_slot(
-            self.connection, self.slot, self.own_claim, standby_timeout, self, self.may_split
+            self.connection, self.slot, self.own_claim, standby_timeout, self, self.may_ignore_claim
         )
         self.own_claim = claim or self.own_claim
         return claim is not None
 
     def _restart_owners(self) -> None:
         while not self.stopping.is_set() and not self._run_owner():
-            self.owner_ended()
+            reached("owner.restarting")
             self._pause(self.restart_delay * random.uniform(0.5, 1.5))
-            self.restart_delay = min(self.restart_delay * 2, self.timing.longest_pause)
+            self.restart_delay = min(self.restart_delay * 2, self.timing.max_restart_delay)
 
     def _run_owner(self) -> bool:
-        """Run one owner. Return True if it ended by itself, False if another owner is to start."""
+        """Run one owner. Return True if it ended without an error, False if another owner is to start."""
         with self.new_owner() as owner:
             self.owner = owner
             self.session = session = owner.session
@@ -125,38 +130,40 @@ class Supervisor(MonitoredThread):
                 self.own_claim, self.batch_limit = session.current_claim(), session.batch_limit
             self._handle(error, session)
             if session.has_committed_batch:
-                self.restart_delay = self.timing.fenced_pause if is_broken(error) else self.timing.first_pause
+                self.restart_delay = (
+                    self.timing.fenced_pause if is_client_unusable(error) else self.timing.first_restart_delay
+                )
                 self._reset_error_durations()
-            del error  # its traceback references this frame, and so the owner with its clients
+            del error  # the traceback references this frame, and so the owner with its clients
         return False
 
     def _handle(self, error: BaseException, session: Session[Any]) -> None:
         """Return if another owner is to start; raise the error that ends the run."""
         if not isinstance(error, ContradictionError):
-            # Any other error means that the brokers may have failed: then an inconsistency is no proof.
+            # The brokers may have failed, and failed brokers can show an inconsistency: start the measurement again.
             self.inconsistency_duration = ErrorDuration(self.timing.error_reset_after)
         match error:
             case MemoryError() | OSError() | SystemExit():
                 self.batch_limit = max(1, self.batch_limit // 2)
                 if self.exhaustion_duration.persists_for(self.timing.inconsistency_timeout):
                     raise error
-            case BatchTooLarge():
+            case UnwritableBatch():
                 if error.size == 1 and not error.late:
                     self.handle_unwritable_record(error)
                 self.batch_limit = max(1, error.size // 2)
                 if error.size > 1:
-                    self.restart_delay = self.timing.first_pause
+                    self.restart_delay = self.timing.first_restart_delay
             case ContradictionError():
                 if self._is_inconsistency_real(session) and (
                     session.is_recovered or self.is_permanent(error) or self._inconsistency_persists(session)
                 ):
                     raise error
-            case MissingError():
-                self.record_blocked(str(error))
+            case MissingPartitionError():
+                reached("owner.blocked", reason=str(error))
                 if self.missing_duration.persists_for(self.timing.missing_timeout):
                     raise self.explain_missing(error) from error
             case PayloadUnavailableError():
-                self.record_blocked(str(error))
+                reached("owner.blocked", reason=str(error))
                 self.add_note(f"{self.label}: {error}; still trying")
             case OffsetPending():
                 self.resolve_in_doubt(offset_pending=True)
@@ -202,10 +209,6 @@ class Supervisor(MonitoredThread):
     def new_owner(self) -> AbstractContextManager[Owner]:
         """Return a new owner."""
 
-    def owner_ended(self) -> None:
-        """Record that an owner has ended, and that another owner is to start."""
-        return
-
     def thread_ended(self) -> None:
         """Record that the thread has ended, with or without an error."""
         return
@@ -214,7 +217,7 @@ class Supervisor(MonitoredThread):
         """Prepare for a takeover while the run of this claim is active; called repeatedly."""
         self.add_note(f"{self.label}: in standby mode, run {claim.run} is active")
 
-    def may_split(self, claim: Claim | None) -> bool:
+    def may_ignore_claim(self, claim: Claim | None) -> bool:
         """Return True if a standby run splits the partition, so that it need not wait for the run of this claim."""
         return False
 
@@ -232,7 +235,7 @@ class Supervisor(MonitoredThread):
             raise error
 
     @abstractmethod
-    def handle_unwritable_record(self, error: BatchTooLarge) -> None:
+    def handle_unwritable_record(self, error: UnwritableBatch) -> None:
         """Record that a single record cannot be committed. Raises the error that ends the run if there is no remedy."""
 
     def is_permanent(self, error: ContradictionError) -> bool:
@@ -247,7 +250,7 @@ class Supervisor(MonitoredThread):
         """Raise `ContradictionError` if a log was recreated while it was read, and no later step would detect it."""
         return
 
-    def explain_missing(self, error: MissingError) -> CqrsError:
+    def explain_missing(self, error: MissingPartitionError) -> CqrsError:
         """Return the error that ends the run after a partition was missing for `Timing.missing_timeout`."""
         return error
 

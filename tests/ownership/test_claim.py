@@ -14,6 +14,7 @@ from cqrs_cli.ownership.claim import (
     Claim,
     Counts,
     Judgement,
+    first_valid_offset,
     is_inconsistency_real,
     is_shard_idle,
     judge,
@@ -22,7 +23,7 @@ from cqrs_cli.ownership.claim import (
     successor_claim,
     terminal_claim,
 )
-from cqrs_cli.ownership.trials.suspects import Suspects
+from cqrs_cli.ownership.poison_detection.suspects import Suspects
 from tests.ownership.claims import OWN_CLAIM, claims, small_numbers
 
 ACCEPTED_LOSS = AcceptedLoss(5, (0, 7), 9)
@@ -35,11 +36,11 @@ def test_missing_claim_counts_as_earlier() -> None:
 
 def test_later_run_has_taken_over() -> None:
     assert judge(OWN_CLAIM, replace(OWN_CLAIM, run_epoch=11, submission=0, attempt=0)) is Judgement.LATER_RUN
-    assert judge(OWN_CLAIM, replace(OWN_CLAIM, run="n", n=1)) is Judgement.LATER_RUN
+    assert judge(OWN_CLAIM, replace(OWN_CLAIM, run="n", number=1)) is Judgement.LATER_RUN
 
 
 def test_older_run_counts_as_earlier() -> None:
-    assert judge(OWN_CLAIM, replace(OWN_CLAIM, run_epoch=9, attempt=TERMINAL, n=99)) is Judgement.EARLIER
+    assert judge(OWN_CLAIM, replace(OWN_CLAIM, run_epoch=9, attempt=TERMINAL, number=99)) is Judgement.EARLIER
 
 
 def test_later_attempt_makes_a_straggler() -> None:
@@ -51,13 +52,13 @@ def test_later_attempt_makes_a_straggler() -> None:
 
 
 def test_earlier_attempt_counts_as_earlier() -> None:
-    assert judge(OWN_CLAIM, replace(OWN_CLAIM, attempt=0, n=99)) is Judgement.EARLIER
+    assert judge(OWN_CLAIM, replace(OWN_CLAIM, attempt=0, number=99)) is Judgement.EARLIER
     assert judge(OWN_CLAIM, replace(OWN_CLAIM, submission=0, attempt=5)) is Judgement.EARLIER
 
 
 @given(st.integers(0, 99), st.integers(0, 99))
 def test_own_claim_is_recognized(n: int, other: int) -> None:
-    assert judge(replace(OWN_CLAIM, n=n), replace(OWN_CLAIM, n=other)) is Judgement.OWN
+    assert judge(replace(OWN_CLAIM, number=n), replace(OWN_CLAIM, number=other)) is Judgement.OWN
 
 
 @pytest.mark.covers("one-owner")
@@ -90,13 +91,13 @@ def test_run_epoch_exceeds_claims_and_clock(clock: int, known_claims: list[Claim
 def test_successor_claim_exceeds_earlier_claims(committed_claim: Claim | None, token: str) -> None:
     successor = successor_claim(OWN_CLAIM, committed_claim, token)
     assert judge(OWN_CLAIM, successor) is Judgement.OWN
-    assert successor.n > max(OWN_CLAIM.n, committed_claim.n if committed_claim else 0)
-    assert successor_claim(OWN_CLAIM, committed_claim, successor.token).n > successor.n
+    assert successor.number > max(OWN_CLAIM.number, committed_claim.number if committed_claim else 0)
+    assert successor_claim(OWN_CLAIM, committed_claim, successor.token).number > successor.number
 
 
 @given(claims, claims)
 def test_two_attempts_have_different_tokens(claim: Claim, other: Claim) -> None:
-    same = judge(claim, other) is Judgement.OWN and claim.n == other.n
+    same = judge(claim, other) is Judgement.OWN and claim.number == other.number
     assert (claim.token == other.token) is same
 
 
@@ -113,21 +114,21 @@ def test_claim_keeps_the_log_facts() -> None:
     successor = successor_claim(OWN_CLAIM, committed, "")
     assert successor.deferred_id == "deferred"
     assert (successor.topic_id, successor.partitions, successor.accepted) == ("before", 3, ACCEPTED_LOSS)
-    assert (successor.other_ids, successor.n) == (("events", "outcomes"), 8)
+    assert (successor.other_ids, successor.number) == (("events", "outcomes"), 8)
 
 
 def test_foreign_offset_gives_no_log_facts() -> None:
     own_claim = replace(
-        OWN_CLAIM, n=0, accepted=ACCEPTED_LOSS, other_ids=("events", "outcomes"), deferred_id="deferred"
+        OWN_CLAIM, number=0, accepted=ACCEPTED_LOSS, other_ids=("events", "outcomes"), deferred_id="deferred"
     )
     successor = successor_claim(own_claim, None, "")
     assert successor.deferred_id == UNKNOWN_TOPIC
     assert (successor.topic_id, successor.partitions, successor.accepted) == (UNKNOWN_TOPIC, 4, None)
-    assert (successor.other_ids, successor.n) == (UNKNOWN_TOPICS, 1)
+    assert (successor.other_ids, successor.number) == (UNKNOWN_TOPICS, 1)
 
 
 def test_own_claim_confirms_contradiction() -> None:
-    assert is_inconsistency_real(OWN_CLAIM, True, replace(OWN_CLAIM, n=99))
+    assert is_inconsistency_real(OWN_CLAIM, True, replace(OWN_CLAIM, number=99))
 
 
 def test_contradiction_without_claims_is_believed() -> None:
@@ -168,7 +169,11 @@ def test_owned_shard_is_not_folded(committed_claim: Claim | None) -> None:
 def test_terminal_claim_makes_attempts_stragglers() -> None:
     terminal = terminal_claim(OWN_CLAIM, OWN_CLAIM.run)
     assert terminal is not None
-    assert (terminal.submission, terminal.attempt, terminal.n) == (TERMINAL, TERMINAL, OWN_CLAIM.n + 1)
+    assert (terminal.submission, terminal.attempt, terminal.number) == (
+        TERMINAL,
+        TERMINAL,
+        OWN_CLAIM.number + 1,
+    )
     assert judge(replace(OWN_CLAIM, submission=99, attempt=99), terminal) is Judgement.LATER_ATTEMPT
     assert judge(replace(OWN_CLAIM, run_epoch=11), terminal) is Judgement.EARLIER
 
@@ -185,11 +190,14 @@ ends = st.integers(0, 2**53)
 counts = st.builds(Counts, *[st.integers(0, 2**53)] * 9)
 
 
-trials = st.builds(Suspects, ends, ends, small_numbers, st.booleans(), ends)
+suspects = st.builds(Suspects, ends, ends, small_numbers, st.booleans(), ends)
 
 
 @given(
-    claims, counts, st.none() | st.builds(AcceptedLoss, ends, st.tuples(ends, ends), ends), st.none() | trials
+    claims,
+    counts,
+    st.none() | st.builds(AcceptedLoss, ends, st.tuples(ends, ends), ends),
+    st.none() | suspects,
 )
 def test_a_claim_survives_its_offset_commit(
     claim: Claim, _counts: Counts, loss: AcceptedLoss | None, suspects: Suspects | None
@@ -224,6 +232,12 @@ def test_largest_claim_fits_offset_commit() -> None:
         suspects=Suspects(largest_number, largest_number, largest_number, True, largest_number),
     )
     assert len(largest.metadata()) <= MAX_METADATA
+
+
+def test_records_before_accepted_loss_do_not_count() -> None:
+    assert first_valid_offset(ACCEPTED_LOSS, "events") == 7
+    assert first_valid_offset(ACCEPTED_LOSS, "outcomes") == 9
+    assert first_valid_offset(None, "events") == 0
 
 
 def test_other_text_is_no_claim() -> None:

@@ -1,4 +1,4 @@
-"""When a standby may take over: pure tests, with its own clock alone."""
+"""When a standby run may take over: pure tests, in which the run reads only its own clock."""
 
 import threading
 from collections.abc import Iterator

@@ -12,7 +12,7 @@ from cqrs_cli.ownership.claim import (
     with_hung_command,
     with_suspects,
 )
-from cqrs_cli.ownership.trials.suspects import Suspects
+from cqrs_cli.ownership.poison_detection.suspects import Suspects
 from tests.ownership.claims import OWN_CLAIM
 
 
@@ -30,7 +30,7 @@ def test_errors_and_retirement_are_no_deaths(suspects: Suspects | None) -> None:
     """Only an owner that died leaves a suspect: not an owner of this process, and not a retired run."""
     claim = replace(OWN_CLAIM, untried=True, suspects=suspects)
     expected = suspects and replace(suspects, deciding=False)
-    assert with_suspects(replace(OWN_CLAIM, n=9), claim, 5000).suspects == expected
+    assert with_suspects(replace(OWN_CLAIM, number=9), claim, 5000).suspects == expected
     ended_claim = terminal_claim(claim, OWN_CLAIM.run)
     assert with_suspects(replace(OWN_CLAIM, run_epoch=11), ended_claim, 5000).suspects == expected
 
@@ -60,5 +60,5 @@ def test_hung_command_is_named_in_the_claim() -> None:
     claim = with_hung_command(replace(OWN_CLAIM, untried=True), 7, 60)
     successor = with_suspects(replace(OWN_CLAIM, submission=2), claim, 5000)
     assert successor.suspects == Suspects().after_hang(7, 60)
-    assert judge(OWN_CLAIM, claim) is Judgement.OWN and claim.n == OWN_CLAIM.n + 1
+    assert judge(OWN_CLAIM, claim) is Judgement.OWN and claim.number == OWN_CLAIM.number + 1
     assert claim.untried is False

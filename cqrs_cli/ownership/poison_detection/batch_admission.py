@@ -28,23 +28,23 @@ class BatchAdmission:
         self._turn_timeout = turn_timeout
         self._turns = threading.Semaphore(MAX_TURNS)
         self._changed = threading.Condition()
-        self._batches = 0  # number of admitted batches
+        self._batch_count = 0  # number of admitted batches
         self._waiting_suspects = 0  # number of waiting suspects
         self._has_suspect = False  # True while a suspect is decided
 
     @contextmanager
     def admit_batch(self) -> Iterator[None]:
-        """Decide a batch inside the block. Waits for a turn, at most for the turn timeout."""
+        """Admit a batch for the `with` block. Wait for a turn, at most for the turn timeout."""
         has_turn = self._turns.acquire(timeout=self._turn_timeout)
         try:
             with self._changed:
                 self._changed.wait_for(lambda: not self._has_suspect and not self._waiting_suspects)
-                self._batches += 1
+                self._batch_count += 1
             try:
                 yield
             finally:
                 with self._changed:
-                    self._batches -= 1
+                    self._batch_count -= 1
                     self._changed.notify_all()
         finally:
             if has_turn:
@@ -52,11 +52,11 @@ class BatchAdmission:
 
     @contextmanager
     def admit_suspect(self) -> Iterator[None]:
-        """Decide a suspect inside the block, and nothing else."""
+        """Admit a suspect for the `with` block, in which no other command of the process is decided."""
         with self._changed:
             self._waiting_suspects += 1
             try:
-                self._changed.wait_for(lambda: not self._has_suspect and not self._batches)
+                self._changed.wait_for(lambda: not self._has_suspect and not self._batch_count)
             finally:
                 self._waiting_suspects -= 1
             self._has_suspect = True

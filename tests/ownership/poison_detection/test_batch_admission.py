@@ -2,10 +2,20 @@
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 
-from cqrs_cli.ownership.trials.batch_admission import MAX_TURNS, BatchAdmission
+from cqrs_cli.ownership.poison_detection.batch_admission import MAX_TURNS, BatchAdmission
 from tests.support.waiting import eventually
+
+
+def run_in_threads(work: Callable[[int], None], count: int) -> None:
+    """Call `work` with the numbers below `count`, each in a thread, and wait for the ends."""
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def test_batches_are_admitted_together() -> None:
@@ -25,11 +35,7 @@ def test_batches_take_turns() -> None:
                 admitted_counts.append(len(admitted))
                 admitted.remove(number)
 
-    workers = [threading.Thread(target=decide_batches, args=(number,)) for number in range(6)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    run_in_threads(decide_batches, 6)
     assert max(admitted_counts) == MAX_TURNS
 
 
@@ -53,11 +59,7 @@ def test_suspect_and_batch_are_never_concurrent() -> None:
                     admitted_counts.append(len(admitted))
                 admitted.discard(number)
 
-    workers = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    run_in_threads(work, 4)
     assert admitted_counts == [1] * 400
 
 

@@ -1,4 +1,4 @@
-"""Poison-record detection, with workers that die of commands, of operators, and of each other."""
+"""Poison-record detection, with workers that are killed by commands, by operators, and with each other."""
 
 from collections import Counter
 from typing import NamedTuple
@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.ownership.trials.attempts import ATTEMPTS
-from cqrs_cli.ownership.trials.suspects import PARTS, Suspects, inherit_suspects
+from cqrs_cli.ownership.poison_detection.attempts import ATTEMPTS
+from cqrs_cli.ownership.poison_detection.suspects import PARTS, Suspects, inherit_suspects
 
 BATCH_LIMIT = 5000
 

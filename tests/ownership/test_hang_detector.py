@@ -1,8 +1,7 @@
-"""The watch over a command whose `decide` does not end."""
+"""The detection of a command whose `decide` does not end."""
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import cast
 
 import pytest
@@ -11,7 +10,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.monitored_thread import MonitoredThread
 from cqrs_cli.ownership.timing import Timing
-from cqrs_cli.ownership.watchdog import CodeWatch
+from cqrs_cli.ownership.watchdog import HangDetector
 
 OWN_CLAIM = Claim(10, "m", 1, 1, 7, "topic", 4)
 TIMING = Timing()
@@ -21,15 +20,15 @@ class FakeTask:
     """A task whose clock a test advances. It records the claims that it commits, its exit codes and its reports."""
 
     noun, activity, timing, own_claim = "command", "is being decided", TIMING, OWN_CLAIM
+    listeners = ()
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self) -> None:
         self.time, self.committed, self.position = 1000.0, OWN_CLAIM, 0
-        self.folder = folder / "0"
         self.replacements: list[Claim | None] = []
         self.exit_codes: list[int] = []
         self.reports: list[str] = []
         self.deciding: Record | None = None
-        self.watch = CodeWatch(cast(MonitoredThread, self))
+        self.detector = HangDetector(cast(MonitoredThread, self))
 
     def clock(self) -> float:
         return self.time
@@ -40,8 +39,8 @@ class FakeTask:
     def current_record(self) -> Record | None:
         return self.deciding
 
-    def report(self, what: str, then: str) -> None:
-        self.reports.append(what)
+    def report(self, event: str, reaction: str) -> None:
+        self.reports.append(event)
 
     def replace_claim(self, change: Callable[[int, Claim], Claim | None]) -> None:
         self.replacements.append(change(self.position, self.committed))
@@ -51,12 +50,12 @@ class FakeTask:
         until = self.time + seconds
         while self.time < until and not self.exit_codes:
             self.time += 0.5
-            self.watch.check_current_record()
+            self.detector.check_current_record()
 
 
 @pytest.fixture
-def task(tmp_path: Path) -> FakeTask:
-    return FakeTask(tmp_path)
+def task() -> FakeTask:
+    return FakeTask()
 
 
 @pytest.mark.covers("endless-command")
@@ -78,9 +77,9 @@ def test_many_fast_commands_are_no_timeout(task: FakeTask) -> None:
 def test_paused_task_ends_no_command(task: FakeTask) -> None:
     task.decide_for(7, TIMING.decide_timeout - 1)
     task.time += 10 * TIMING.decide_timeout
-    task.watch.check_current_record()
+    task.detector.check_current_record()
     task.deciding = None
-    task.watch.check_current_record()
+    task.detector.check_current_record()
     assert task.exit_codes == []
 
 

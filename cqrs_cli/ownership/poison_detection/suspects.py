@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cqrs_cli.ownership.trials.attempts import ATTEMPTS
+from cqrs_cli.ownership.poison_detection.attempts import ATTEMPTS
 
 #: The number of parts in which suspects are decided. A transaction takes milliseconds, and a death takes seconds: 5,000
 #: suspects are reduced to 78 and then to one by 142 small transactions.
@@ -42,9 +42,9 @@ class Suspects(Struct, frozen=True, omit_defaults=True, rename={"count": "suspec
 
     count: int = 0  # number of suspects
     announced: int = NOT_ANNOUNCED  # offset of the last announced command
-    deaths: int = 0  # the number of workers that died while they decided it alone
-    deciding: bool = False  # True if an owner has begun to decide it
-    seconds: int = 0  # the time in `decide` after which its worker was ended; 0 if it did not hang
+    deaths: int = 0  # the number of workers that died while they decided the announced command alone
+    deciding: bool = False  # True if an owner has begun to decide the announced command
+    seconds: int = 0  # the time in `decide` after which its worker was ended; 0 if the command did not hang
 
     @property
     def limit(self) -> int:
@@ -71,9 +71,9 @@ class Suspects(Struct, frozen=True, omit_defaults=True, rename={"count": "suspec
         deaths = self.deaths if self.announced == offset and self.seconds else 0
         return Suspects(self.count, offset, deaths + 1, False, seconds)
 
-    def limited_to(self, log_size: int) -> "Suspects | None":
-        """Return the suspects in a log with `log_size` commands left; None if no command is left."""
-        return replace(self, count=min(self.count, log_size)) if log_size > 0 else None
+    def limited_to(self, commands_left: int) -> "Suspects | None":
+        """Return the suspects in a log with so many undecided commands; None if no command is left."""
+        return replace(self, count=min(self.count, commands_left)) if commands_left > 0 else None
 
     def after_decided(self, decided_count: int, end: int) -> "Suspects | None":
         """Return the suspects after `decided_count` commands below `end` were committed; None if no suspect is left. A
@@ -94,9 +94,9 @@ class Suspects(Struct, frozen=True, omit_defaults=True, rename={"count": "suspec
 
 
 def inherit_suspects(before: Suspects | None, untried: bool, died: bool, batch_limit: int) -> Suspects | None:
-    """Return the suspects of an owner whose predecessor had the suspects `before`. `untried`: the predecessor had
-    decided nothing. `died`: the predecessor probably died, since nothing shows that it ended otherwise. `batch_limit`:
-    the maximal number of commands in a batch.
+    """Return the suspects of an owner whose predecessor had the suspects `before`. `untried`: True if the predecessor
+    had decided no command. `died`: True if the predecessor probably died, because no claim shows that it ended
+    otherwise. `batch_limit`: the maximal number of commands in a batch.
     """
     if before is None:
         return Suspects(batch_limit) if died and untried else None

@@ -1,43 +1,45 @@
 """The commands of a partition that are not decided normally: an operator gave them up, or attempts at them failed."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+
+from cqrs_cli.observer import reached
 
 #: The number of attempts to decide a command alone, before it fails because of an error that it may not have caused.
 ATTEMPTS = 3
 
 
 class Attempts:
-    """The commands of a partition that its owners could not decide. `add_note` gets texts for the operator."""
+    """The commands of a partition that its owners could not decide."""
 
-    def __init__(
-        self, label: str, add_note: Callable[[str], None], force_failed: frozenset[int] = frozenset()
-    ) -> None:
+    def __init__(self, label: str, force_failed: frozenset[int] = frozenset()) -> None:
         self.force_failed = force_failed  # offsets of commands that fail without being read
-        self.poison_reasons: dict[
-            int, str
-        ] = {}  # offset → the reason why the aggregate's code is not called again
+        #: Offset → the reason why the aggregate's code is not called again.
+        self.poison_reasons: dict[int, str] = {}
         self._label = label
-        self.add_note = add_note
         self._reported: set[str] = set()  # locations and types of errors that were reported
         self._failed_attempts: dict[int, int] = {}  # offset → number of failed attempts at deciding it alone
 
     def report_errors(self, tracebacks: Mapping[str, str]) -> None:
-        """Report errors of the aggregate's code, once per location and type: by a note, and a traceback in the log.
+        """Report errors of the aggregate's code, once per location and type: by a message, and a traceback in the log.
 
         `tracebacks` are by location and type, such as `wallet.py:12: KeyError`.
         """
         for error, traceback in tracebacks.items():
             if error not in self._reported:
                 self._reported.add(error)
-                self.add_note(f"{error} while deciding: such commands fail; the traceback is in the log")
+                reached(
+                    "message",
+                    text=f"{error} while deciding: such commands fail; the traceback is in the log",
+                )
                 print(f"{self._label}: {traceback.rstrip()}", file=sys.stderr, flush=True)
 
     def force_fail(self, offset: int, reason: str) -> None:
         """Give a command the outcome `failed` without reading it."""
         self.force_failed |= {offset}
-        self.add_note(
-            f"{self._label} offset {offset} failed; its dead letter omits the command's bytes: {reason}"
+        reached(
+            "message",
+            text=f"{self._label} offset {offset} failed; its dead letter omits the command's bytes: {reason}",
         )
 
     def record_failed_alone(self, offset: int, reason: str) -> None:
@@ -51,4 +53,4 @@ class Attempts:
             self.force_fail(offset, reason)
         elif attempts >= ATTEMPTS and offset not in self.poison_reasons:
             self.poison_reasons[offset] = reason
-            self.add_note(f"{self._label} offset {offset} failed: {reason}")
+            reached("message", text=f"{self._label} offset {offset} failed: {reason}")
