@@ -16,10 +16,10 @@ The table in `ownership` lists the reactions to errors. Owners that decide have 
 
 | error | reaction of the owner |
 |---|---|
-| `BatchTooLarge` of one record, whose dead letter is too large | starts again; the dead letter then omits the bytes |
+| `UnwritableBatch` of one record, whose dead letter is too large | starts again; the dead letter then omits the bytes |
 | … of one record, whose timestamp a topic does not accept | ends the run; the error names the topic's setting |
 | … of one record, in every other case | ends the run; the error names `--fail` |
-| `DecisionInterrupted`: `PROCESS_ERRORS` in the aggregate's code | starts again with the commands before this command |
+| `DecisionInterrupted`: `PROCESS_ERRORS` in the aggregate's code | starts again; later decides this command alone |
 | … while one command was decided alone | starts again; the command fails after `attempts.ATTEMPTS` attempts |
 | `NotOwnerError`: another owner has written to the shard | starts again |
 | `AheadError`: the shard holds decisions that the log has lost | quarantines the shard, and starts with a new shard |

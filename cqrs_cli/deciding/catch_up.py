@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.deciding.deferred_fold import check_outcomes_kept, fold_deferred
-from cqrs_cli.deciding.history import check_history
+from cqrs_cli.deciding.history_check import check_history
 from cqrs_cli.deciding.inherit import inherit_before_split, inherit_keys
-from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.owner_keys import OwnerKeys
 from cqrs_cli.deciding.recover import fold_events, fold_outcomes, is_permanent
 from cqrs_cli.deciding.state_cache import StateCache
@@ -21,7 +20,7 @@ from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.memory import StoreFullError
 from cqrs_cli.state.store import NotOwnerError, Store
 
-#: Seconds. A fold that takes less time is short: few records arrive while it runs.
+#: A fold that takes fewer seconds is not repeated at once, because few records arrive during it.
 _SHORT_FOLD = 1.0
 
 
@@ -33,18 +32,18 @@ def catch_up_fully(fold: Callable[[], object], clock: Callable[[], float] = time
     """
     duration = math.inf
     while True:
-        previous, started_at = duration, clock()
+        previous_duration, started_at = duration, clock()
         fold()
         duration = clock() - started_at
-        if duration < _SHORT_FOLD or duration > previous / 2:
+        if duration < _SHORT_FOLD or duration > previous_duration / 2:
             return
 
 
 class CatchUp:
-    """Folds the log again and again while an owner waits for its takeover.
+    """Folds the log repeatedly while an owner waits for its takeover.
 
-    The waiting owner calls it several times a second. It pauses after each fold, for at least a second and three times
-    the duration of the fold, because the takeover has to wait for a fold that is running.
+    The waiting owner calls this object several times a second. A takeover has to wait for a running fold. So after each
+    fold, calls do nothing for three times the duration of that fold, at least a second.
     """
 
     def __init__(self, fold: Callable[[], object], clock: Callable[[], float] = time.monotonic) -> None:
@@ -68,14 +67,14 @@ def fold_unfenced(
     store: Store,
     window: int,
     cache_bytes: int,
-    measures: Measures,
     topic_id: str = "",
     read_assigned_keys: Callable[[], AssignedKeys] | None = None,
     keys: OwnerKeys | None = None,
 ) -> ContradictionError | None:
-    """Fold most of the log while the previous owner still decides, without a fence: step 0 in docs/owner.md. The shard
-    of a living owner is not changed.
+    """Fold most of the log while the previous owner still decides, without a fence: step 0 in docs/owner.md. If the
+    owner of the shard may be alive, the shard is not changed.
 
+    `window`: the dedup window, ms. `cache_bytes`: the limit of the state cache. `topic_id`: id of the commands topic.
     Return the error for an event that the code cannot read, or None. Raises only `CorruptError` and `StoreFullError`: a
     run whose store is too small must not fence any owner.
     """
@@ -86,7 +85,7 @@ def fold_unfenced(
         if is_shard_idle(token, claim):
             cache = StateCache(aggregate, store, token, cache_bytes, keys)
             assigned_keys = None if read_assigned_keys is None else read_assigned_keys()
-            fold_visible(log, aggregate, cache, claim, window, measures, topic_id, assigned_keys)
+            fold_visible(log, aggregate, cache, claim, window, topic_id, assigned_keys)
     except (CorruptError, StoreFullError):
         raise
     except ContradictionError as error:
@@ -102,33 +101,35 @@ def fold_visible(
     cache: StateCache,
     claim: Claim | None,
     window: int,
-    measures: Measures,
     topic_id: str,
     assigned_keys: AssignedKeys | None = None,
 ) -> None:
-    """Fold all records that are committed now, without a fence. `claim` is the committed claim. `assigned_keys`: the
-    partition's assigned keys; None if its logs contain exactly its keys.
+    """Fold all records that are committed now, without a fence. `claim`: the committed claim. `window`: the dedup
+    window, ms. `topic_id`: id of the commands topic. `assigned_keys`: None if the logs contain exactly the records of
+    the partition's keys.
 
-    Raises `ContradictionError` if records contradict each other. This can be temporary: if only a part of a transaction
-    is visible, the next call finds all of it.
+    Raises `ContradictionError` if records contradict each other. The error may be temporary: if only a part of a
+    transaction is visible now, the next call reads the whole transaction.
     """
     if assigned_keys is not None and assigned_keys.phase == "wait":
         # A child's own log is not folded: a shard with outcomes of its own no longer inherits (`inherit_keys`), and a
         # child has to inherit first.
         inherit_before_split(log, aggregate, cache, assigned_keys, window)
         return
-    outcomes = log.bounds("outcomes")
-    check_outcomes_kept(log, cache, outcomes[0])
+    outcome_bounds = log.bounds("outcomes")
+    check_outcomes_kept(log, cache, outcome_bounds[0])
     # These ends are requested after the end of the outcomes, so they include the events and entries of all outcomes.
-    events, deferred = log.bounds("events"), log.bounds("deferred")
+    event_bounds, deferred_bounds = log.bounds("events"), log.bounds("deferred")
     check_history(log, cache.positions.last_event, cache.positions.last_outcome)
-    cache.learn_keys(None if assigned_keys is None else assigned_keys.key_filter)
+    cache.read_keys(None if assigned_keys is None else assigned_keys.key_filter)
     if assigned_keys is not None:
         inherit_keys(log, aggregate, cache, assigned_keys, window)
         log = replace(log, key_filter=assigned_keys.key_filter)
-    last_outcome = log.last_record("outcomes", *outcomes)
+    last_outcome = log.last_record("outcomes", *outcome_bounds)
     accepted_loss = claim.accepted if claim else None
-    cache.watch_folding(measures, events[1], outcomes[1])
-    fold_events(log, aggregate, cache, events, accepted_loss)
-    fold_deferred(log, cache, deferred)
-    fold_outcomes(log, cache, outcomes, last_outcome, window, accepted_loss=accepted_loss, topic_id=topic_id)
+    cache.report_fold(event_bounds[1], outcome_bounds[1])
+    fold_events(log, aggregate, cache, event_bounds, accepted_loss)
+    fold_deferred(log, cache, deferred_bounds)
+    fold_outcomes(
+        log, cache, outcome_bounds, last_outcome, window, accepted_loss=accepted_loss, topic_id=topic_id
+    )

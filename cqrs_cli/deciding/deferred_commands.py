@@ -1,22 +1,21 @@
-"""The deferred commands of an active owner: it writes the entries that a batch has changed, and resubmits due commands.
+"""The deferred commands of an active owner: it resubmits them when they are due.
 
-A resubmission is a transaction of its own: first the command, whose offset the broker reports, then the entry with that
-offset. Due commands are read from the shard. The shard is up to date, because a batch that changes an entry is applied
-at once. So the resubmission of a command that was just cancelled already knows of the cancellation.
+A resubmission is a transaction of its own: it appends the command, and then the entry with the offset that the broker
+returned for the command. Due commands are read from the shard. A batch that changes an entry is applied to the shard at
+once, so the shard contains every earlier cancel request when the owner resubmits.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from cqrs_cli import failpoints
 from cqrs_cli.core.context import Decisions
 from cqrs_cli.core.deferral.deferrals import Deferrals
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.deciding.broker_clock import BrokerClock
+from cqrs_cli.deciding.errors import explain_recreated_topic
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.state_cache import StateCache
-from cqrs_cli.errors import ContradictionError
-from cqrs_cli.kafka.position_notation import format_position
 from cqrs_cli.kafka.write_errors import TopicRecreatedError
+from cqrs_cli.observer import reached
 
 #: Approximate limit on the bytes of the commands that one transaction resubmits.
 _MAX_BYTES = 8 * 1024 * 1024
@@ -27,24 +26,23 @@ _SIZE_HINT = "raise max.message.bytes of the commands topic and the deferred top
 class DeferredCommands:
     """One partition's deferred commands, in a recovered shard."""
 
-    def __init__(self, session: OwnerSession, cache: StateCache, report: Callable[[str], None]) -> None:
-        """`report` gets texts for the operator."""
+    def __init__(self, session: OwnerSession, cache: StateCache) -> None:
         self._session, self._cache = session, cache
-        self._clock = BrokerClock(session.rules.limits.clock_tolerance, report)
+        self._clock = BrokerClock(session.rules.limits.clock_tolerance)
 
     def deferrals(self) -> Deferrals:
         """Return the current entries, for one batch."""
         return self._session.rules.deferrals(self._cache.deferred, self._cache.has_deferred)
 
     def seconds_until_due(self, max_seconds: float) -> float:
-        """Return the seconds until the next command is due, at most `max_seconds`."""
-        due = self._cache.next_due
-        return max_seconds if due is None else min(max_seconds, max(0.0, (due - self._now()) / 1000))
+        """Return the seconds until the next deferred command is due, at most `max_seconds`."""
+        due_at = self._cache.next_due
+        return max_seconds if due_at is None else min(max_seconds, max(0.0, (due_at - self._now()) / 1000))
 
     def is_due(self) -> bool:
-        """Return True if a command is due for resubmission."""
-        due = self._cache.next_due
-        return due is not None and due <= self._now()
+        """Return True if a deferred command is due."""
+        due_at = self._cache.next_due
+        return due_at is not None and due_at <= self._now()
 
     def _own_time(self) -> float:
         """Return the time of the owner's clock, in ms."""
@@ -66,36 +64,33 @@ class DeferredCommands:
         try:
             with session.transaction(position, failure, _SIZE_HINT) as transaction, cache.reading():
                 deferrals = self.deferrals()
-                due = deferrals.due_entries(int(self._now()), session.timing.batch_limit, _MAX_BYTES)
+                entries = deferrals.due_entries(int(self._now()), session.timing.batch_limit, _MAX_BYTES)
                 decisions.deferral_changes = deferrals.changed_entries
-                failpoints.reached("again.before")
+                reached("resubmit.before")
                 transaction.write(decisions)
-                commands = [(entry.subject.encode(), deferrals.resubmission_document(entry)) for entry in due]
+                commands = [
+                    (entry.subject.encode(), deferrals.resubmission_document(entry)) for entry in entries
+                ]
                 sent_at = self._own_time()
-                appended = session.writer.resubmit(commands)
-                failpoints.reached("again.said")
+                broker_positions = session.writer.resubmit(commands)  # (offset, timestamp) of each command
+                reached("resubmit.produced")
                 self._clock.learn_from_timestamps(
-                    sent_at, (timestamp for _, timestamp in appended if timestamp is not None)
+                    sent_at, (timestamp for _, timestamp in broker_positions if timestamp is not None)
                 )
-                for entry, (offset, _) in zip(due, appended, strict=True):
+                for entry, (offset, _) in zip(entries, broker_positions, strict=True):
                     deferrals.set_resubmitted_offset(entry, offset)
                     end = max(end, offset + 1)
                 session.writer.append_deferred(deferred_records(decisions.deferral_changes))
-                failpoints.reached("again.noted")
+                reached("resubmit.updated")
         except TopicRecreatedError as error:
-            name, number = session.partition
-            raise ContradictionError(
-                f"{error} partition {number} was deleted and created again while it was written to",
-                "find out why; to continue without its records: "
-                f"cqrs run --accept-loss {format_position(number, position, name)}",
-            ) from error
+            raise explain_recreated_topic(error, session.partition, position) from error
         cache.stage(decisions, position, *transaction.written)
         cache.flush()
         return end
 
 
 def deferred_records(changed_entries: Mapping[str, Deferral | None]) -> list[tuple[bytes | None, bytes]]:
-    """Return the records (value, key) of changed entries; the value is None, a tombstone, if the entry has ended."""
+    """Return the records, (value, key), of changed entries. The value of an ended entry is None, a tombstone."""
     return [
         (None if entry is None else entry.value(), key.encode()) for key, entry in changed_entries.items()
     ]

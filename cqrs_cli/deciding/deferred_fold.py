@@ -1,8 +1,8 @@
 """Recovers a shard's deferred commands from the deferred topic and the outcomes.
 
 The topic is compacted, so the tombstone of an entry may be gone if the shard is old. The final outcome of a command
-therefore ends its entry, too. The deferred topic is always folded before the outcomes: a
-shard that contains an outcome has read the records of its entry, too.
+therefore ends its entry, too. The deferred topic is always folded before the outcomes, so a shard that contains an
+outcome has also read the records of the command's entry.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -64,8 +64,8 @@ def fold_deferred(log: PartitionLog, cache: FoldingCache, bounds: tuple[int, int
 
 
 def entry_change(log: PartitionLog, record: Record) -> tuple[str, Deferral | None]:
-    """Return the key of an entry, and the entry in this record, None for a tombstone. Raises `ContradictionError` for
-    any other record.
+    """Return (key of the entry, entry) of a record in the deferred topic; the entry is None for a tombstone. Raises
+    `ContradictionError` if the record is neither an entry nor a tombstone.
     """
     try:
         if record.value is None:
@@ -82,11 +82,12 @@ def entry_change(log: PartitionLog, record: Record) -> tuple[str, Deferral | Non
 def entries_ended_by(
     cache: FoldingCache, topic_id: str, outcomes: Iterable[tuple[Record, OutcomeEnvelope]]
 ) -> dict[str, None]:
-    """Return the keys of the entries that these outcomes end. Call it inside `cache.reading()`.
+    """Return the keys of the entries that these outcomes end, each with the value None. Call this function inside
+    `cache.reading()`.
 
-    An outcome names the offset of its deferred command. In a recreated topic, offsets start again at 0, so this may be
-    an offset of the earlier topic. So an entry that is younger than the outcome, or belongs to another command, is left
-    out.
+    An outcome refers to its deferred command by offset. After the commands topic was recreated, an old outcome may
+    refer to an offset of the earlier topic. So the result omits an entry that is younger than the outcome, or belongs
+    to another command.
     """
     ended_entries: dict[str, None] = {}
     if not cache.has_deferred:
@@ -111,11 +112,12 @@ def deferred_entries(cache: FoldingCache) -> Iterator[Deferral]:
 
 
 def check_outcomes_kept(log: PartitionLog, cache: FoldingCache, start: int) -> None:
-    """Raise `CorruptError` for a shard with deferred commands if retention has deleted outcomes that it has not folded:
-    a deleted outcome may have ended an entry. The shard is then quarantined and rebuilt from the log.
+    """Raise `CorruptError` for a shard with deferred commands if retention has deleted outcomes that the shard has not
+    folded: a deleted outcome may have ended an entry. The shard is then quarantined and rebuilt from the log. `start`:
+    the log start of the outcomes.
 
-    If a shard has entries but has folded no outcome, its entries are dropped and folded again. Either its owner was
-    interrupted before it folded the first outcome, or the entries are inherited and the partition had not begun.
+    If a shard has entries but has folded no outcome, its entries are dropped, to be folded again. Either its owner was
+    interrupted before the first outcome was folded, or the partition inherited the entries and was not activated yet.
     """
     if cache.positions.outcomes == 0 and cache.has_deferred:
         with cache.reading():
@@ -129,22 +131,21 @@ def check_outcomes_kept(log: PartitionLog, cache: FoldingCache, start: int) -> N
 
 
 def defer_lost_again(cache: FoldingCache, topic_id: str, position: int) -> None:
-    """Defer resubmitted commands again, due at once, if no owner will decide them: their records are before the
-    position, or in a topic that no longer exists.
+    """Defer resubmitted commands again, due at once, if no owner will decide their records: the records are before the
+    `position`, or in a topic that no longer exists. Only an accepted loss can leave such commands.
 
-    Call it when the log is folded, so that every decided command has ended its entry. Only an accepted loss can leave
-    such commands.
+    Call this function after the log is folded, so that the outcome of every decided command has ended its entry.
     """
     with cache.reading():
         lost_entries = [
             entry
             for entry in cache.deferred().resubmitted_entries()
-            if entry.resubmitted_topic != topic_id
+            if entry.resubmitted_topic_id != topic_id
             or (entry.resubmitted_offset is not None and entry.resubmitted_offset < position)
         ]
     if lost_entries:
         deferred_again = {
-            entry.key: replace(entry, resubmitted_offset=None, resubmitted_topic="", due=0)
+            entry.key: replace(entry, resubmitted_offset=None, resubmitted_topic_id="", due=0)
             for entry in lost_entries
         }
         cache.fold(cache.positions, deferred=deferred_again)

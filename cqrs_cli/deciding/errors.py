@@ -3,7 +3,13 @@
 from collections.abc import Iterable
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.errors import ConfigurationError, CqrsError, TakenOverError, UnavailableError
+from cqrs_cli.errors import (
+    ConfigurationError,
+    ContradictionError,
+    CqrsError,
+    TakenOverError,
+    UnavailableError,
+)
 from cqrs_cli.kafka.admin.clock import local_clock
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.admin.transactions import OpenTransaction
@@ -11,21 +17,20 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.position_notation import format_position
 from cqrs_cli.kafka.readers import StalledError
-from cqrs_cli.kafka.topics.acls import denied_acls, required_acls
+from cqrs_cli.kafka.topics.acls import denied_acls_error, required_acls
 from cqrs_cli.kafka.topics.topics import Kind
-from cqrs_cli.kafka.write_errors import BatchTimeError
+from cqrs_cli.kafka.write_errors import BatchTimeError, TopicRecreatedError
 from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.open_transactions import explain_stall
-from cqrs_cli.ownership.signals import BatchTooLarge
+from cqrs_cli.ownership.signals import UnwritableBatch
 
 
 def explain_log_stall(
     log: PartitionLog, error: StalledError, keys_partition: int | None = None
 ) -> UnavailableError:
-    """Return the error of `explain_stall` for the commands, events and outcomes of a partition.
-
-    `keys_partition`: the partition of the keys topic that holds its keys; owners of other partitions write to it, too.
-    None without personal fields.
+    """Return the error of `explain_stall` for the commands, events and outcomes of a partition, and for its partition
+    of the keys topic (`keys_partition`; None without personal fields). Owners of other partitions also write to that
+    partition of the keys topic.
     """
     kinds: tuple[Kind, ...] = ("commands", "events", "outcomes")
     log_partitions = [(log.topics.name(kind), log.partition) for kind in kinds]
@@ -34,11 +39,13 @@ def explain_log_stall(
     return explain_stall(log.connection, log_partitions, error)
 
 
-def hidden_commands(connection: Connection, partitions: Iterable[tuple[str, int]]) -> list[OpenTransaction]:
-    """Return the open transactions of clients that hide commands in these (topic, partition) pairs; young transactions
-    are left out.
+def transactions_hiding_commands(
+    connection: Connection, partitions: Iterable[tuple[str, int]]
+) -> list[OpenTransaction]:
+    """Return the open transactions of clients that hide commands in these (topic, partition) pairs. Young transactions
+    (`OpenTransaction.is_young`) are left out.
 
-    Empty without a broker, and for a user without the necessary ACL.
+    The list is empty if no broker answers, or if the user lacks the necessary ACL.
     """
     log_partitions = list(partitions)
     try:
@@ -59,17 +66,17 @@ def explain_changed_code(aggregate: Aggregate) -> str:
 
 
 def explain_denial(log: PartitionLog, personal: bool) -> CqrsError:
-    """Return the error that ends a run whose user lacks an ACL. It names the ACL, which librdkafka does not always do.
+    """Return the error that ends a run whose user lacks an ACL. It names the ACL, which librdkafka's error may omit.
 
     `personal`: the aggregate has personal fields.
     """
     try:
         with Admin(log.connection) as admin:
-            missing = admin.missing_acls(required_acls("run", log.topics, personal))
+            missing_acls = admin.missing_acls(required_acls("run", log.topics, personal))
     except CqrsError as error:
         return error
-    if missing:
-        return denied_acls(missing, "run")
+    if missing_acls:
+        return denied_acls_error(missing_acls, "run")
     return ConfigurationError(
         f"the broker at {log.connection.bootstrap_server} does not allow cqrs run to use {log.topics.aggregate}",
         "an ACL has changed, or an ACL denies it: cqrs doctor --for run",
@@ -84,8 +91,22 @@ def explain_takeover(later: Claim) -> CqrsError:
     )
 
 
-def explain_undecidable(log: PartitionLog, error: BatchTooLarge) -> CqrsError:
-    """Return the error that ends a run when it cannot write an outcome for a single record."""
+def explain_recreated_topic(
+    error: TopicRecreatedError, partition: tuple[str, int], position: int
+) -> ContradictionError:
+    """Return the error for a topic that was recreated while the owner of `partition`, (aggregate, number), wrote to it.
+    `position`: the offset of the next command to decide.
+    """
+    name, number = partition
+    return ContradictionError(
+        f"{error} partition {number} was deleted and created again while it was written to",
+        "find out why; to continue without its records: "
+        f"cqrs run --accept-loss {format_position(number, position, name)}",
+    )
+
+
+def explain_undecidable(log: PartitionLog, error: UnwritableBatch) -> CqrsError:
+    """Return the error that ends a run because no outcome can be written for a single record."""
     if isinstance(error.__cause__, BatchTimeError):
         return ConfigurationError(
             f"{log.log_name('commands')} offset {error.offset} cannot be decided: "

@@ -1,12 +1,12 @@
-"""Resolves an in-doubt transaction of a partition's writer: commits or aborts all of its parts.
+"""Resolves an in-doubt transaction of a partition's writer: commits or aborts it on all of its partitions.
 
-Kafka may complete a transaction and still leave it open on some of its partitions (see kafka/admin/hanging.py). Then
-the log after it is hidden from every later owner, or the group's offset stays pending.
+Kafka may complete a transaction and still leave it open on some of its partitions (see kafka/admin/hanging.py). Such a
+transaction is in doubt. It hides the records after it from every later owner, or keeps the group's offset pending.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from confluent_kafka import KafkaException
 
@@ -21,59 +21,65 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.kafka.writer import KEY_CAUSE
 from cqrs_cli.keyspace.assigned_keys import AssignedKeys
-from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, Claim, parse_claim
+from cqrs_cli.observer import reached
+from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, Claim, first_valid_offset, parse_claim
 from cqrs_cli.ownership.open_transactions import resolution_text
 
 
 class CommandTraces(NamedTuple):
-    """Offsets of commands, found by the records that the commands left in a partition's logs: the last visible record
-    and the first hidden record of each log. None if there is no such record.
+    """The evidence about an in-doubt transaction: the group's offset, and the offsets of the commands that caused the
+    last visible and the first hidden record of each log. None if there is no such record. A record is hidden if it is
+    at or after the last stable offset.
     """
 
     committed: int | None  # the group's offset; a pending commit is ignored
-    last_outcome: int | None  # the command of the last visible outcome
-    last_event: int | None  # the command of the last visible event
+    last_outcome_command: int | None  # the command of the last visible outcome
+    last_event_command: int | None  # the command of the last visible event
     hidden_outcome: int | None  # the command of the first hidden outcome
     hidden_event: int | None  # the command of the first hidden event
-    hidden_forward: int | None = None  # the first forwarded command that is hidden
-    hidden_key: int | None = None  # the first command of a batch with a hidden key record
+    hidden_forward: int | None = None  # the first command whose forwarded copy is hidden in a child's log
+    hidden_key: int | None = None  # the first command of the batch that wrote the first hidden key record
 
     @property
     def hidden(self) -> list[int]:
-        """The commands of the hidden records, which belong to the in-doubt transaction."""
+        """The commands of the hidden records. All hidden records belong to the in-doubt transaction."""
         offsets = (self.hidden_outcome, self.hidden_event, self.hidden_forward, self.hidden_key)
         return [offset for offset in offsets if offset is not None]
 
 
 class RepartitioningTraces(NamedTuple):
-    """The state of a partition's repartitioning, by its claim and by the visible partition history."""
+    """The evidence about an in-doubt transaction of a split, or of a child's import of its deferred commands. It comes
+    from the claim, the partition history and the logs. The transaction that ends the import writes the record `Begun`
+    to the partition history.
+    """
 
     claimed_count: int  # the partition count in the claim
-    recorded_count: int  # the partition count in the visible history
-    has_begun: bool = False  # the child's `begun` is visible
-    hides_inherited: bool = False  # inherited deferred commands are hidden
+    recorded_count: int  # the partition count in the visible partition history
+    has_imported_deferred: bool = False  # the child's `Begun` is visible
+    hides_imported: bool = False  # the transaction hides deferred commands that a child has imported
     has_decided: bool = False  # an outcome exists, visible or hidden
 
     @property
     def is_visible(self) -> bool:
-        """True if a part of the transaction of a split, or of a child's `begun`, is visible to readers."""
+        """True if a part of the in-doubt transaction is visible: the claim of a split, or the `Begun` of an import."""
         return self.claimed_count > self.recorded_count or (
-            self.has_begun and self.hides_inherited and not self.has_decided
+            self.has_imported_deferred and self.hides_imported and not self.has_decided
         )
 
 
 def was_committed(traces: CommandTraces) -> bool:
-    """Return True if a part of the in-doubt transaction is visible: then the rest must be committed, too.
+    """Return True if a part of the in-doubt transaction is visible. Then its other parts must be committed, too.
 
-    A writer decides commands in order, one transaction after the other. So a visible record of a command at or after
-    the first hidden command is a part of the in-doubt transaction. If no part is visible, no reader has seen the
-    transaction: it may be aborted and its commands decided again, even if Kafka confirmed the commit to its writer.
+    A writer decides commands in order, one transaction after the other. So if the command of a visible record is at or
+    after the first hidden command, that record belongs to the in-doubt transaction. If no part is visible, no reader
+    has seen the transaction. Then the transaction may be aborted and its commands decided again, even if Kafka has
+    confirmed the commit to the writer.
     """
-    visible = [offset for offset in (traces.last_outcome, traces.last_event) if offset is not None]
-    hidden = traces.hidden
-    if not hidden:  # only the offset is pending
-        return max(visible, default=-1) >= (traces.committed or 0)
-    return max(*visible, (traces.committed or 0) - 1, -1) >= min(hidden)
+    if not traces.hidden:  # only the offset is pending: the next owner takes its position from the outcomes
+        return False
+    last_committed = None if traces.committed is None else traces.committed - 1
+    visible_commands = (traces.last_outcome_command, traces.last_event_command, last_committed)
+    return any(offset is not None and offset >= min(traces.hidden) for offset in visible_commands)
 
 
 def resolve_in_doubt(
@@ -81,35 +87,40 @@ def resolve_in_doubt(
     topic_id: str,
     timeout_ms: int,
     offset_pending: bool,
-    report: Callable[[str], None],
-    visible_keys: Callable[[], AssignedKeys | None] = lambda: None,
-    keys: int | None = None,
+    visible_assigned_keys: Callable[[], AssignedKeys | None] = lambda: None,
+    keys_partition: int | None = None,
 ) -> bool:
-    """Resolve an in-doubt transaction of the partition's writer, and report it to `report`. Return True if there was an
-    in-doubt transaction.
+    """Resolve an in-doubt transaction of the partition's writer, and report the result to the operator. Return True
+    if a transaction was resolved.
 
-    The writer is fenced first, so a transaction that is still open was left open by Kafka. `offset_pending`: the
-    group's offset seems to stay pending. `visible_keys`: returns the assigned keys by the visible partition history.
-    `keys`: the partition of the keys topic, for an aggregate with personal fields. Nothing is changed if a transaction
-    of another client is open, too, if the claim names another topic than `topic_id`, or if Kafka does not answer.
+    This function fences the writer first, so a transaction that is open after the fence was left open by Kafka.
+    `topic_id`: id of the commands topic. `timeout_ms`: the transaction timeout with which the writer is fenced.
+    `offset_pending`: True if the commit of the group's offset seems to stay pending. `visible_assigned_keys`: returns
+    the partition's assigned keys, derived from the visible partition history. `keys_partition`: the partition of the
+    keys topic; None without personal fields.
+
+    No transaction is resolved in three cases: another client has an open transaction in these logs, too; the claim
+    names another topic than `topic_id`; or Kafka does not answer.
     """
     try:
-        committed = _resolve(log, topic_id, timeout_ms, offset_pending, visible_keys(), keys)
+        is_committed = _resolve(
+            log, topic_id, timeout_ms, offset_pending, visible_assigned_keys(), keys_partition
+        )
     except (CqrsError, KafkaException):
         return False
-    if committed is not None:
-        report(f"{log.log_name('commands')}: {resolution_text(committed)}")
-    return committed is not None
+    if is_committed is not None:
+        reached("message", text=f"{log.log_name('commands')}: {resolution_text(is_committed)}")
+    return is_committed is not None
 
 
 def hides_forwards(log: PartitionLog, children: Iterable[int]) -> bool:
-    """Return True if the writer has a transaction open on the commands of one of these children. Call it after the
-    fence: a transaction that is still open then was left open by Kafka.
+    """Return True if the partition's writer has an open transaction on the commands of one of these children. Call this
+    function after the fence: a transaction that is open after the fence was left open by Kafka.
     """
     with Admin(log.connection) as admin:
-        writer = admin.producer_of(log.topics.transactional_id(log.partition))
+        writer_id = admin.producer_id_of(log.topics.transactional_id(log.partition))
         producers = admin.open_producers((log.topics.commands, child) for child in children)
-    return any(writer in open_producers for open_producers in producers.values())
+    return any(writer_id in producers_of_child for producers_of_child in producers.values())
 
 
 def _resolve(
@@ -118,30 +129,27 @@ def _resolve(
     timeout_ms: int,
     offset_pending: bool,
     assigned_keys: AssignedKeys | None,
-    keys: int | None,
+    keys_partition: int | None,
 ) -> bool | None:
     """Return True if the transaction was committed, False if it was aborted, None if none was resolved."""
     own_logs = [(log.topics.name(kind), log.partition) for kind in KINDS]
-    shared_logs = _shared_logs(log, assigned_keys, keys)
+    shared_logs = _shared_logs(log, assigned_keys, keys_partition)
     with Admin(log.connection) as admin:
         writer = admin.fence_writer(log.topics.transactional_id(log.partition), timeout_ms)
+        # (topic, partition) → {producer id → first offset} of the open transactions.
         producers = admin.open_producers([*own_logs, *shared_logs])
-        own_producers = {
-            log_partition: starts
-            for log_partition, starts in producers.items()
-            if log_partition not in shared_logs
+        group, commands = log.topics.group, log.topics.commands
+        # Any client may have an open transaction on the commands, and other owners on the shared logs.
+        exclusive_producers = {
+            log_partition: first_offsets
+            for log_partition, first_offsets in producers.items()
+            if log_partition not in shared_logs and log_partition[0] != commands
         }
-        own_without_commands = {
-            log_partition: starts
-            for log_partition, starts in own_producers.items()
-            if log_partition[0] != log.topics.commands
-        }
-        producer_ids = set[int]().union(*own_without_commands.values()) | (
+        producer_ids = set[int]().union(*exclusive_producers.values()) | (
             {writer.producer_id} & set[int]().union(*producers.values())
         )
         group_position = log.committed_position()
         claim = parse_claim(group_position.metadata)
-        group, commands = log.topics.group, log.topics.commands
         offset_pending = (
             offset_pending
             and not producer_ids
@@ -152,20 +160,22 @@ def _resolve(
         if claim is not None and claim.topic_id not in (UNKNOWN_TOPIC, topic_id):
             return None
         forward_starts = {
-            log_partition[1]: starts[writer.producer_id]
-            for log_partition, starts in producers.items()
-            if log_partition in shared_logs and log_partition[0] == commands and writer.producer_id in starts
+            log_partition[1]: first_offsets[writer.producer_id]
+            for log_partition, first_offsets in producers.items()
+            if log_partition in shared_logs
+            and log_partition[0] == commands
+            and writer.producer_id in first_offsets
         }
         traces = _command_traces(log, group_position.offset, claim, forward_starts)
         if (
-            keys is not None
-            and (start := producers[log.topics.keys, keys].get(writer.producer_id)) is not None
+            keys_partition is not None
+            and (start := producers[log.topics.keys, keys_partition].get(writer.producer_id)) is not None
         ):
-            traces = traces._replace(hidden_key=_command_of_keys(log, keys, start))
-        hides_inherited = writer.producer_id in producers[log.topics.deferred, log.partition]
+            traces = traces._replace(hidden_key=_command_of_keys(log, keys_partition, start))
+        hides_imported = writer.producer_id in producers[log.topics.deferred, log.partition]
         is_split_visible = (
             assigned_keys is not None
-            and _repartitioning_traces(assigned_keys, claim, traces, hides_inherited).is_visible
+            and _repartitioning_traces(assigned_keys, claim, traces, hides_imported).is_visible
         )
         commit = is_split_visible or was_committed(traces)
         shared_with_writer = [
@@ -176,44 +186,43 @@ def _resolve(
 
 
 def _shared_logs(
-    log: PartitionLog, assigned_keys: AssignedKeys | None, keys: int | None
+    log: PartitionLog, assigned_keys: AssignedKeys | None, keys_partition: int | None
 ) -> list[tuple[str, int]]:
-    """Return the logs that other writers write to, too: the keys, the partition history, the children's commands."""
-    shared = [] if keys is None else [(log.topics.keys, keys)]
+    """Return the logs, as (topic, partition), to which this writer and other writers write: the keys, the partition
+    history, and the commands of the children.
+    """
+    shared_logs = [] if keys_partition is None else [(log.topics.keys, keys_partition)]
     if assigned_keys is not None:
-        shared.append((log.topics.lineage, 0))
-        shared += ((log.topics.commands, child) for child in assigned_keys.target_partitions)
-    return shared
+        shared_logs.append((log.topics.lineage, 0))
+        shared_logs += ((log.topics.commands, child) for child in assigned_keys.child_partitions)
+    return shared_logs
 
 
 def _repartitioning_traces(
     assigned_keys: AssignedKeys,
     claim: Claim | None,
     traces: CommandTraces,
-    hides_inherited: bool,
+    hides_imported: bool,
 ) -> RepartitioningTraces:
     recorded_count = assigned_keys.effective_count
     claimed_count = recorded_count if claim is None else claim.partitions
-    has_decided = traces.last_outcome is not None or bool(traces.hidden)
+    has_decided = traces.last_outcome_command is not None or bool(traces.hidden)
     return RepartitioningTraces(
-        claimed_count, recorded_count, assigned_keys.has_begun, hides_inherited, has_decided
+        claimed_count, recorded_count, assigned_keys.has_imported_deferred, hides_imported, has_decided
     )
 
 
 def _command_traces(
     log: PartitionLog, committed: int | None, claim: Claim | None, forward_starts: Mapping[int, int]
 ) -> CommandTraces:
-    """Return the traces of a partition. `forward_starts`: child partition → the offset in the child's commands at which
-    the writer's transaction begins.
+    """Read the traces of a partition from its logs. `committed`: the group's offset. `forward_starts`: child partition
+    → the offset in the child's commands log at which the writer's open transaction begins.
     """
-    accepted_loss = claim.accepted if claim is not None else None
-    first_valid: dict[Kind, int] = {"events": 0, "outcomes": 0}  # after an accepted loss
-    if accepted_loss is not None:
-        first_valid = {"events": accepted_loss.events[1], "outcomes": accepted_loss.outcomes}
+    accepted_loss = None if claim is None else claim.accepted
 
-    def last_visible_command(kind: Kind) -> int | None:
+    def last_visible_command(kind: Literal["events", "outcomes"]) -> int | None:
         start, end = log.bounds(kind)
-        record = log.last_record(kind, max(start, first_valid[kind]), end)
+        record = log.last_record(kind, max(start, first_valid_offset(accepted_loss, kind)), end)
         return None if record is None else _command_of_record(kind, record.value)
 
     def first_hidden_command(kind: Kind) -> int | None:
@@ -239,8 +248,8 @@ def _command_traces(
 
 
 def _first_forwarded_command(log: PartitionLog, child: int, start: int) -> int | None:
-    """Return the offset of the first command of this partition that was forwarded to the child, from the offset `start`
-    of the child's commands on.
+    """Read the child's commands log from offset `start`, and find the first command that this partition has forwarded.
+    Return the command's offset in this partition, or None.
     """
     topic = log.topics.commands
     _, end = replace(log, partition=child).bounds("commands", "read_uncommitted")
@@ -252,19 +261,19 @@ def _first_forwarded_command(log: PartitionLog, child: int, start: int) -> int |
     return None
 
 
-def _command_of_keys(log: PartitionLog, keys: int, start: int) -> int | None:
-    """Return the first command of the batch whose keys begin at `start`; None for re-wrapped keys, which have no
-    command.
+def _command_of_keys(log: PartitionLog, keys_partition: int, start: int) -> int | None:
+    """Return the offset of the first command of the batch that wrote the key record at offset `start`. None for a
+    re-wrapped key, which no command has caused.
     """
     topic = log.topics.keys
-    for records in readers.read(log.connection, topic, keys, start, start + 1, "read_uncommitted"):
+    for records in readers.read(log.connection, topic, keys_partition, start, start + 1, "read_uncommitted"):
         cause = dict(records[0].headers or ()).get(KEY_CAUSE)
         return None if cause is None else int(cause)
     return None
 
 
 def _command_of_record(kind: Kind, value: bytes | None) -> int:
-    """Return the offset of the command that a record belongs to."""
+    """Return the offset of the command that caused an outcome or event."""
     try:
         return read_outcome(value).data.offset if kind == "outcomes" else read_event(value).position()[1]
     except ValueError as error:

@@ -1,4 +1,7 @@
-"""Folds the state that a child inherits: the records of its own keys, from its parents' logs, up to the splits."""
+"""Folds inherited records into a child's shard: the records of its keys in its parents' logs, up to the splits.
+
+After two repartitionings a child may have several parents: the logs of all its ancestors contain records of its keys.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -8,11 +11,11 @@ from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope
 from cqrs_cli.core.stored import DedupEntry, restore_dedup_entry
 from cqrs_cli.deciding.deferred_fold import deferred_entries, entry_change
-from cqrs_cli.deciding.history import check_history
+from cqrs_cli.deciding.history_check import check_history
 from cqrs_cli.deciding.recover import check_versions_reached, fold_records, parse_outcome
 from cqrs_cli.deciding.state_cache import FoldedOfParent, StateCache
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.topics.partitioner import KeyHome
+from cqrs_cli.kafka.topics.partitioner import KeyFilter
 from cqrs_cli.keyspace.assigned_keys import AssignedKeys
 from cqrs_cli.keyspace.records import Split
 from cqrs_cli.state.errors import REBUILD_HINT, AheadError
@@ -22,11 +25,11 @@ from cqrs_cli.state.evidence import evidence
 def inherit_keys(
     log: PartitionLog, aggregate: Aggregate, cache: StateCache, assigned_keys: AssignedKeys, window: int
 ) -> None:
-    """Fold the records that a partition inherits. If the partition has decided a command, nothing is folded: its shard
-    already contains these records.
+    """Fold the records that a partition inherits after its parent's split. `window`: the dedup window in ms. If the
+    partition has decided a command, this function does nothing, because the shard already contains the records.
 
-    Folding is idempotent, so the next owner repeats an interrupted fold. The entries of deferred commands are inherited
-    until the partition is activated: from then on they are in its own partition of the deferred topic. Raises
+    Folding is idempotent, so the next owner repeats an interrupted fold. Deferred commands are inherited only until the
+    partition is activated: from then on, their entries are in its own partition of the deferred topic. Raises
     `AheadError` for a shard that is ahead of the logs.
     """
     splits = assigned_keys.inherited_splits
@@ -46,55 +49,60 @@ def inherit_keys(
 def inherit_before_split(
     log: PartitionLog, aggregate: Aggregate, cache: StateCache, assigned_keys: AssignedKeys, window: int
 ) -> None:
-    """Before the split, fold the visible records of the keys that a partition will have, so that only a few records
-    remain to be folded after the split.
+    """Before the parent's split, fold the visible records of the keys that the partition will have. Then few records
+    remain for `inherit_keys` after the split.
 
-    The shard stores the offsets up to which it is folded. Deferred commands are inherited only after the split. If a
-    parent has already split, its logs are folded up to its split.
+    The shard stores the offsets up to which each parent is folded. Deferred commands are inherited only after the
+    split. The logs of an earlier ancestor, which has already split, are folded up to its split.
     """
     partition, count = assigned_keys.partition, assigned_keys.effective_count
-    key_filter = KeyHome(assigned_keys.partitioner, count, partition)
+    key_filter = KeyFilter(assigned_keys.partitioner, count, partition)
     for number, split in assigned_keys.segments[:-1]:
         parent = replace(log, partition=number, key_filter=key_filter)
-        cache.learn_keys(key_filter)
-        _fold_parent(parent, aggregate, cache, split or _split_as_of_now(parent), window)
+        end = split or _split_as_of_now(parent)
+        # The keys are read after the end of the events is known. Otherwise a key of the last events may be missing.
+        cache.read_keys(key_filter)
+        _fold_parent(parent, aggregate, cache, end, window)
 
 
 def _split_as_of_now(parent: PartitionLog) -> Split:
-    """Return the split that the partition would write now; only the fields that folding uses are set."""
+    """Return a preliminary split at the ends of the parent's logs; only the fields for folding are set."""
     outcomes = parent.bounds("outcomes")
-    # Requested after the bounds of the outcomes, so that the events of these outcomes are below the events' end.
+    # The end of the events is requested after the end of the outcomes, so it includes the events of these outcomes.
     events = parent.bounds("events")
-    last = parent.last_record("outcomes", *outcomes)
-    outcomes_end, clock = (0, 0) if last is None else (last.offset + 1, last.timestamp)
+    last_outcome = parent.last_record("outcomes", *outcomes)
+    outcomes_end, clock = (
+        (0, 0) if last_outcome is None else (last_outcome.offset + 1, last_outcome.timestamp)
+    )
     return Split(parent.partition, 0, 0, 0, events[1], outcomes_end, 0, clock)
 
 
 def _fold_parent(
     parent: PartitionLog, aggregate: Aggregate, cache: StateCache, split: Split, window: int
 ) -> None:
-    """Fold a parent's logs up to its split. Start at the offsets up to which the shard has already folded them.
+    """Fold a parent's events and outcomes up to its split. Begin at the offsets where an earlier fold has ended.
 
-    A log that is folded completely is not read. That saves time, and commands of the child's keys wait meanwhile.
+    A log that is folded completely is not read again, because the commands of the child wait for this function.
     """
-    inherited = cache.inherited()
-    folded_before = folded = inherited.get(split.partition, FoldedOfParent())
+    inherited_offsets = cache.inherited_offsets()
+    folded_before = folded = inherited_offsets.get(split.partition, FoldedOfParent())
     check_history(parent, folded_before.last_event, folded_before.last_outcome)
     if folded_before.events < split.events:
         folded = _fold_events(parent, aggregate, cache, split, folded)
     if folded_before.outcomes < split.outcomes:
         folded = _fold_outcomes(parent, cache, split, window, folded)
     if folded != folded_before:
-        cache.store_inherited(inherited | {split.partition: folded})
+        cache.store_inherited_offsets(inherited_offsets | {split.partition: folded})
 
 
 def _check_not_ahead(parent: PartitionLog, cache: StateCache, split: Split) -> None:
-    """Raise `AheadError` for a shard with a decision after the split: Kafka lost a commit after it was visible.
+    """Raise `AheadError` for a shard that contains decisions or outcomes after the split: Kafka has lost a commit that
+    was visible.
 
-    Raise it also for a shard with outcomes after the split: their timestamps advanced the shard's clock, so the shard
-    has dropped ids that must still be remembered.
+    The outcomes after the split have advanced the shard's clock, so the shard may have dropped ids that it must still
+    remember.
     """
-    folded = cache.inherited().get(split.partition, FoldedOfParent())
+    folded = cache.inherited_offsets().get(split.partition, FoldedOfParent())
     if folded.commands > split.commands:
         raise AheadError(
             f"the shard has decisions of {parent.log_name('commands')} up to {folded.commands}, the log up to"
@@ -112,6 +120,7 @@ def _check_not_ahead(parent: PartitionLog, cache: StateCache, split: Split) -> N
 def _fold_events(
     parent: PartitionLog, aggregate: Aggregate, cache: StateCache, split: Split, folded: FoldedOfParent
 ) -> FoldedOfParent:
+    """Fold the events of a parent up to its split. Return `folded` with the new offset and the last folded event."""
     start, last_event = max(folded.events, parent.bounds("events")[0]), folded.last_event
     for chunk in parent.read("events", start, max(start, split.events)):
         for records in parent.decode_events([chunk]):
@@ -127,35 +136,37 @@ def _fold_events(
 def _fold_outcomes(
     parent: PartitionLog, cache: StateCache, split: Split, window: int, folded: FoldedOfParent
 ) -> FoldedOfParent:
-    """Fold the outcomes of a parent.
+    """Fold the outcomes of a parent from one dedup window (`window`, ms) before the split, up to the split.
 
-    In the result, `commands` is the offset after the last command that is remembered.
+    Return `folded` with the new offsets; `commands` is the offset after the last command whose outcome was folded.
     """
     decided_end, last_outcome = folded.commands, folded.last_outcome
-    window_start = parent.offset_at("outcomes", max(0, split.clock - window))
+    window_start = parent.offset_at("outcomes", max(0, split.clock - window))  # None: all outcomes are older
     start = max(folded.outcomes, split.outcomes if window_start is None else window_start)
     for records in parent.read("outcomes", start, max(start, split.outcomes)):
         clock = max(cache.positions.clock, *(record.timestamp for record in records))
-        remembered: dict[tuple[str, str], DedupEntry] = {}
-        latest: dict[str, OutcomeEnvelope] = {}
+        dedup_entries: dict[tuple[str, str], DedupEntry] = {}
+        latest_outcomes: dict[str, OutcomeEnvelope] = {}
         for record in records:
             outcome = parse_outcome(parent, record)
-            restore_dedup_entry(remembered, outcome, record.timestamp, split.partition)
+            restore_dedup_entry(dedup_entries, outcome, record.timestamp, split.partition)
             if outcome.subject is not None and outcome.data.status != "failed":
-                latest[outcome.subject] = outcome
-        check_versions_reached(parent, cache, latest, split.commands)
-        cache.fold(cache.positions._replace(clock=clock), None, remembered)
-        decided_end = max(decided_end, *(entry.offset + 1 for entry in remembered.values()), 0)
+                latest_outcomes[outcome.subject] = outcome
+        check_versions_reached(parent, cache, latest_outcomes, split.commands)
+        cache.fold(cache.positions._replace(clock=clock), None, dedup_entries)
+        decided_end = max(decided_end, *(entry.offset + 1 for entry in dedup_entries.values()), 0)
         last_outcome = evidence(records[-1])
     return folded._replace(outcomes=split.outcomes, commands=decided_end, last_outcome=last_outcome)
 
 
-def _inherited_entries(parent: PartitionLog, key_filter: KeyHome, split: Split) -> dict[str, Deferral | None]:
-    """Return the deferred commands that a child inherits, by the keys of their entries in the child. The entries count
-    as not resubmitted, even if the parent has resubmitted the commands.
+def _inherited_entries(
+    parent: PartitionLog, key_filter: KeyFilter, split: Split
+) -> dict[str, Deferral | None]:
+    """Return the deferred commands that a child inherits, as entry key → entry. An inherited entry counts as not
+    resubmitted, even if the parent has resubmitted its command.
 
-    The parent has written no record of these keys since the split. So the last record of each key is from before the
-    split, and compaction keeps it.
+    Compaction keeps the last record of each entry. This record is below `split.deferred`, because the parent writes no
+    entry for a key that has moved to a child.
     """
     entries: dict[str, Deferral | None] = {}
     start = parent.bounds("deferred")[0] if split.deferred else 0
@@ -166,14 +177,14 @@ def _inherited_entries(parent: PartitionLog, key_filter: KeyHome, split: Split) 
         for entry in entries.values()
         if entry is not None and key_filter.matches(entry.subject.encode())
     )
-    inherited = (entry.passed_on_by(split.partition) for entry in own_entries)
-    return {entry.key: entry for entry in inherited}
+    inherited_entries = (entry.passed_on_by(split.partition) for entry in own_entries)
+    return {entry.key: entry for entry in inherited_entries}
 
 
-def drop_moved_keys(cache: StateCache, key_filter: KeyHome | None) -> None:
-    """Drop the deferred commands and the aggregates of keys that have moved. Otherwise two owners would resubmit the
-    commands, and the aggregates would be counted twice. Remembered ids stay until they expire. They do no harm,
-    because no command with these ids comes to this partition.
+def drop_moved_keys(cache: StateCache, key_filter: KeyFilter | None) -> None:
+    """Drop the deferred commands and the aggregates whose keys have moved to another partition (`key_filter` does not
+    match). Otherwise two owners would resubmit the commands, and the aggregates would be counted twice. The remembered
+    ids of these keys stay until they expire; no command with such an id comes to this partition.
     """
     if key_filter is None:
         return
@@ -188,9 +199,9 @@ def drop_moved_keys(cache: StateCache, key_filter: KeyHome | None) -> None:
         cache.fold(cache.positions, deferred=dict.fromkeys(moved_keys))
 
 
-def portions(entries: list[Deferral], size: int, max_bytes: int) -> Iterator[list[Deferral]]:
-    """Yield portions of at most `size` entries and roughly `max_bytes` bytes. There is at least one portion; it may be
-    empty.
+def split_into_portions(entries: list[Deferral], size: int, max_bytes: int) -> Iterator[list[Deferral]]:
+    """Split a list of entries into portions of at most `size` entries and roughly `max_bytes` bytes of commands. For an
+    empty list, yield one empty portion.
     """
     portion, remaining_bytes = list[Deferral](), max_bytes
     for entry in entries:

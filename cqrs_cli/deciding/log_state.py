@@ -1,4 +1,6 @@
-"""Step 3 of the owner protocol: reads the logs for `position`, and checks the resulting position."""
+"""Step 3 of the owner protocol: reads the `LogState` from which `position.position` derives the next offset, and checks
+this offset against the log.
+"""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -10,7 +12,7 @@ from cqrs_cli.deciding.recover import parse_outcome
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Kind
 from cqrs_cli.keyspace.assigned_keys import AssignedKeys
-from cqrs_cli.ownership.claim import Claim
+from cqrs_cli.ownership.claim import Claim, first_valid_offset
 
 
 def read_log_state(
@@ -21,8 +23,8 @@ def read_log_state(
     claim: Claim | None,
     assigned_keys: AssignedKeys,
 ) -> tuple[LogState, Record | None]:
-    """Return the state of a partition's logs, and the record of its last outcome. `bounds`: (start, high watermark) of
-    each log.
+    """Return the state of a partition's logs, and the record of its last outcome. `bounds`: (log start, high watermark)
+    of each log. `committed`, `claim`: the group's offset and the claim in its metadata.
 
     Raises `StalledError` for an open transaction that may hide an outcome, `ContradictionError` for a last outcome that
     cannot be read.
@@ -31,18 +33,14 @@ def read_log_state(
     last_outcome_record, last_event = (
         log.last_record(kind, *bounds[kind]) for kind in ("outcomes", "events")
     )
-    accepted = claim.accepted if claim is not None else None
     outcome_command, event_command = (
         None if last_outcome_record is None else parse_outcome(log, last_outcome_record).data.offset,
         causing_command(last_event),
     )
-    if (
-        accepted is not None
-        and last_outcome_record is not None
-        and last_outcome_record.offset < accepted.outcomes
-    ):
+    loss = None if claim is None else claim.accepted
+    if last_outcome_record is not None and last_outcome_record.offset < first_valid_offset(loss, "outcomes"):
         outcome_command = None
-    if accepted is not None and last_event is not None and last_event.offset < accepted.events[1]:
+    if last_event is not None and last_event.offset < first_valid_offset(loss, "events"):
         event_command = None
     commands = _CommandRange(log, start, end)
     last_outcome_matches = commands.contains_cause(outcome_command, last_outcome_record)
@@ -55,11 +53,11 @@ def read_log_state(
         partitions=assigned_keys.effective_count,
         start=start,
         end=end,
-        last_outcome=outcome_command,
+        last_outcome_command=outcome_command,
         last_outcome_matches=last_outcome_matches,
         outcomes_start=bounds["outcomes"][0],
         has_events=last_event is not None,
-        last_event=event_command,
+        last_event_command=event_command,
         last_event_matches=not last_outcome_matches and commands.contains_cause(event_command, last_event),
         is_new=outcome_command is not None
         and outcome_command >= end
@@ -73,7 +71,9 @@ def read_log_state(
 
 
 def causing_command(event: Record | None) -> int | None:
-    """Return the offset of the command that caused an event; None if the event cannot be read: folding reports that."""
+    """Return the offset of the command that caused an event; None if `event` is None or cannot be read. Folding reports
+    an unreadable event.
+    """
     try:
         return None if event is None else read_event(event.value).position()[1]
     except ValueError:
@@ -81,12 +81,13 @@ def causing_command(event: Record | None) -> int | None:
 
 
 def check_last_decided(state: LogState) -> None:
-    """Raise `ContradictionError` if another command is at the offset of the last decided command.
+    """Raise `ContradictionError` if another command is at the offset of the last decided command: the topic was
+    recreated.
 
-    The claim cannot show this: when a topic is recreated, its committed offset disappears, and with it the claim, which
-    contains the old topic's id.
+    The topic's id in the claim does not always show this, because the recreation of a topic deletes its committed
+    offset, and the claim with it.
     """
-    offset = state.last_outcome
+    offset = state.last_outcome_command
     if offset is not None and state.start <= offset < state.end and not state.last_outcome_matches:
         problem = (
             f"command {offset} is not the command that was decided: the topic was deleted and created again"
@@ -95,8 +96,8 @@ def check_last_decided(state: LogState) -> None:
 
 
 def check_gap(log: PartitionLog, state: LogState, position: int) -> int:
-    """Return the offset to continue from, after control records. Raises `ContradictionError` if an undecided command is
-    before the committed offset.
+    """Return the committed offset, or `position` if it is higher. Raises `ContradictionError` if a command is between
+    `position` and the committed offset: only control records may be there.
     """
     start, end = gap(state, position)
     for records in log.read("commands", start, end):
@@ -106,17 +107,17 @@ def check_gap(log: PartitionLog, state: LogState, position: int) -> int:
 
 
 class _CommandRange(NamedTuple):
-    """The commands of a partition, from `start` up to `end`."""
+    """The commands log of a partition, start ≤ offset < end."""
 
     log: PartitionLog
     start: int
     end: int
 
     def contains_cause(self, offset: int | None, effect: Record | None) -> bool:
-        """Return True if the command at `offset` caused this outcome or event (`effect`): time and key are equal.
+        """Return True if the command at `offset` caused this outcome or event (`effect`), that is, if their timestamps
+        and keys are equal. The outcome of an unreadable command may lack the key.
 
-        In a recreated topic, another command is at the offset, or no command. The outcome of a command that an operator
-        gave up may lack the key.
+        In a recreated topic, another command or no command is at the offset.
         """
         if offset is None or effect is None or not self.start <= offset < self.end:
             return False
@@ -128,7 +129,9 @@ class _CommandRange(NamedTuple):
         )
 
     def all_later_than(self, outcome: Record | None) -> bool:
-        """Return True if the first command is later than this outcome: then no command of this topic was decided."""
+        """Return True if the first command is later than this outcome. Then the outcome belongs to an earlier topic of
+        the same name.
+        """
         first_command = self.log.first_record("commands", self.start, self.end)
         return (
             first_command is not None and outcome is not None and first_command.timestamp > outcome.timestamp

@@ -1,9 +1,11 @@
-"""Measures of one partition: its owners update them once per batch, and the task's watching thread reads them."""
+"""The measures of one partition: a listener collects them from the owners, and a thread of the task reads them."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.observer import Listener
 from cqrs_cli.telemetry.histogram import BATCH_BOUNDS, LATENCY_BOUNDS, Histogram
 
 #: The steps of the owner protocol, and the states around them: `open` the shard, `restore` it from a checkpoint,
@@ -44,6 +46,7 @@ class FoldProgress(NamedTuple):
 COUNTERS = {
     "transactions_aborted": "Transactions begun and not known to be committed.",
     "owner_restarts": "Owners that started again after an error.",
+    "spans_dropped": "Spans for OpenTelemetry that were lost.",
 }
 
 
@@ -60,7 +63,17 @@ class Measures:
         self.batches = Histogram(BATCH_BOUNDS)
         self.reasons: dict[str, int] = {}
         self.counts = dict.fromkeys(COUNTERS, 0)
-        self._fold_start = (0, 0)  # offsets of events and outcomes
+        self._fold_start = (0, 0)  # the offsets of events and outcomes at which the fold began
+        self.listener: Listener = {
+            "owner.step": self.enter_step,
+            "owner.restarting": self.count_restart,
+            "owner.ended": partial(self.enter_step, "ended"),
+            "fold.before": self.fold_from,
+            "fold.portion": self.record_folded,
+            "batch.after": self.record_commit,
+            "batch.aborted": self.count_abort,
+            "spans.dropped": self.count_dropped_spans,
+        }
 
     def enter_step(self, step: str) -> None:
         """Record the step that begins."""
@@ -70,6 +83,14 @@ class Measures:
         """Record that an owner has ended, and that another owner is to start."""
         self.counts["owner_restarts"] += 1
         self.enter_step("pause")
+
+    def count_abort(self) -> None:
+        """Record that a transaction is not known to be committed."""
+        self.counts["transactions_aborted"] += 1
+
+    def count_dropped_spans(self, count: int) -> None:
+        """Record that spans are lost."""
+        self.counts["spans_dropped"] += count
 
     def fold_from(self, events: tuple[int, int], outcomes: tuple[int, int]) -> None:
         """Record that logs are folded between these (start, end) positions."""

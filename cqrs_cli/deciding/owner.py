@@ -10,15 +10,13 @@ from typing import NamedTuple
 from confluent_kafka import KafkaError, KafkaException
 from msgspec.structs import replace
 
-from cqrs_cli import failpoints
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding.deferred_fold import check_outcomes_kept, defer_lost_again, fold_deferred
-from cqrs_cli.deciding.history import check_history
+from cqrs_cli.deciding.history_check import check_history
 from cqrs_cli.deciding.inherit import drop_moved_keys, inherit_keys
 from cqrs_cli.deciding.log_state import check_gap, check_last_decided, read_log_state
 from cqrs_cli.deciding.loop import DecideLoop
-from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.owner_keys import OwnerKeys
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.position import position
@@ -30,29 +28,32 @@ from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.clients import kafka_error
 from cqrs_cli.kafka.consumer_pool import ConsumerPool
 from cqrs_cli.kafka.topics.topics import KINDS
+from cqrs_cli.observer import reached
 from cqrs_cli.ownership.claim import AcceptedLoss, Claim, parse_claim, successor_claim, with_suspects
+from cqrs_cli.ownership.poison_detection.attempts import Attempts
 from cqrs_cli.ownership.signals import OffsetPending
 from cqrs_cli.ownership.timing import ErrorDuration
-from cqrs_cli.ownership.trials.attempts import Attempts
 from cqrs_cli.state.store import Store
 
 
 class PositionAndClaim(NamedTuple):
-    """The result of step 2: the group's offset and claim before this owner's claim."""
+    """The result of step 2: the position and the claim of the previous owner."""
 
+    #: The offset of the first undecided command; the group's offset if it has no claim and the log disagrees with it;
+    #: None if the group has no offset.
     offset: int | None
-    claim: Claim | None
+    claim: Claim | None  # the claim in the metadata of the group's offset; None if there is no claim
 
 
 class Start(NamedTuple):
     """The result of step 3: the position from which the owner decides."""
 
     offset: int  # of the next command to decide
-    last_outcome: Record | None  # the last visible record of the outcomes
+    last_outcome: Record | None  # the last visible outcome
 
 
 class DecidingOwner:
-    """Steps 1 to 5 for one partition. Use as a context manager, which closes the clients."""
+    """The owner of one partition: `run_steps` runs steps 1 to 5. As a context manager it closes its clients."""
 
     def __init__(
         self,
@@ -64,14 +65,14 @@ class DecidingOwner:
         own_claim: Claim,
         batch_limit: int,
         attempts: Attempts,
-        measures: Measures,
-        old_offset_duration: ErrorDuration,
+        stale_offset_duration: ErrorDuration,
         catch_up: Callable[[], object],
         pool: ConsumerPool,
     ) -> None:
-        """`keys`: for an aggregate with personal fields. `old_offset_duration`: how long the group's offset has seemed
-        too low. `catch_up`: folds the visible log into the shard, as step 0 does. `pool`: the consumers of step 0,
-        which know the metadata of the logs already.
+        """`keys`: None for an aggregate without personal fields. `batch_limit`: the maximal number of commands in a
+        batch. `stale_offset_duration`: measures for how long this owner and its predecessors have read an old offset of
+        the group. `catch_up`: folds the visible log into the shard, as step 0 does. `pool`: the consumers of step 0,
+        which already know the metadata of the logs.
         """
         self.plan = plan
         self.partition = partition
@@ -79,9 +80,9 @@ class DecidingOwner:
         self.store = store
         self.keys = keys
         self.attempts = attempts
-        self.old_offset_duration = old_offset_duration
+        self.stale_offset_duration = stale_offset_duration
         self.catch_up = catch_up
-        self.session = OwnerSession(plan, partition, own_claim, batch_limit, measures, pool)
+        self.session = OwnerSession(plan, partition, own_claim, batch_limit, pool)
 
     def __enter__(self) -> "DecidingOwner":
         return self
@@ -89,36 +90,43 @@ class DecidingOwner:
     def __exit__(self, *error: object) -> None:
         self.session.__exit__(*error)
 
-    def run_steps(self, stopping: Callable[[], bool]) -> None:
+    def run_steps(self, is_stopping: Callable[[], bool]) -> None:
         """Run steps 1 to 5."""
         self.fence()
         group_commit = self.claim()
         start = self.position(group_commit)
-        if not wait_for_split(self.session, stopping, self.catch_up):
+        if not wait_for_split(self.session, is_stopping, self.catch_up):
             return
-        state = self.recover(start)
-        self.loop(state, start.offset, stopping)
+        cache = self.recover(start)
+        self.loop(cache, start.offset, is_stopping)
 
     def fence(self) -> None:
-        """1: fence the previous owner, which ends its open transaction."""
-        self.session.measures.enter_step("fence")
+        """1: fence the previous owner. The fence ends its open transaction."""
+        reached("owner.step", step="fence")
         self.session.connect()
-        failpoints.reached("fence.before")
+        reached("fence.before")
         self.session.writer.fence()
-        failpoints.reached("fence.after")
+        reached("fence.after")
 
     def claim(self) -> PositionAndClaim:
-        """2: wait for pending commits, compare the committed claim with the own claim, and commit the own claim."""
+        """2: read the committed claim, compare it with the own claim, and commit the own claim. Raises `OffsetPending`
+        if a commit of the previous owner stays pending.
+        """
         session = self.session
-        session.measures.enter_step("claim")
+        reached("owner.step", step="claim")
         try:
             committed = session.read_commit(session.consumer)
         except KafkaException as error:
             if kafka_error(error).code() == KafkaError._TIMED_OUT:
                 raise OffsetPending(str(error)) from error
             raise
-        committed_claim = parse_claim(committed.metadata)
-        self._require_current(committed.offset, committed_claim)
+        committed_claim, position = parse_claim(committed.metadata), None
+        if committed.offset is not None:
+            first_undecided = session.first_undecided(committed.offset, committed_claim)
+            self._require_current_offset(committed.offset, committed_claim, first_undecided)
+            # If another client has moved the offset, step 3 raises an error.
+            if committed_claim is not None or first_undecided == committed.offset:
+                position = first_undecided
         session.judge(committed_claim)
         session.offset = committed.offset
         own_claim = successor_claim(session.own_claim, committed_claim, self.store.token())
@@ -128,110 +136,115 @@ class DecidingOwner:
             own_claim.run,
         ):
             session.counts = committed_claim.counts  # includes the decisions of earlier attempts of this run
-        failpoints.reached("claim.before")
-        if committed.offset is not None:
-            session.commit_position(committed.offset)
-        failpoints.reached("claim.after")
-        return PositionAndClaim(committed.offset, committed_claim)
+        reached("claim.before")
+        if position is not None:
+            session.commit_position(position)
+        reached("claim.after")
+        return PositionAndClaim(committed.offset if position is None else position, committed_claim)
 
-    def _require_current(self, offset: int | None, claim: Claim | None) -> None:
-        """Raise `UnavailableError` for an offset below the decisions in the shard or the log, until this has persisted
-        for `Timing.inconsistency_timeout`.
+    def _require_current_offset(self, offset: int, claim: Claim | None, first_undecided: int) -> None:
+        """Raise `UnavailableError` if the group's `offset` is old. There are two cases: the shard contains a decision
+        at or after `first_undecided`; or the offset has no claim, and the log shows another first undecided command.
 
-        A broker that was cut off from the others, or has just become the group's coordinator, may return an old offset.
-        A claim at that offset would move the group back.
+        A broker that was cut off from the other brokers, or has just become the group's coordinator, may return an old
+        offset. A claim at an old offset would move the group back. If the offset stays old for
+        `Timing.inconsistency_timeout`, this function returns, and step 3 reports the inconsistency.
         """
         session, decided_end = self.session, self.store.positions().commands
-        if offset is None or self.plan.accept_loss.get(self.partition) is not None:
+        if self.plan.accept_loss.get(self.partition) is not None:
             return
-        if offset >= decided_end and not session.has_later_outcome(offset, claim):
+        if decided_end <= first_undecided and (claim is not None or first_undecided == offset):
             return
-        if not self.old_offset_duration.persists_for(session.timing.inconsistency_timeout):
+        if not self.stale_offset_duration.persists_for(session.timing.inconsistency_timeout):
             raise UnavailableError(
                 f"{session.log.log_name('commands')}: the group's offset is {offset}, and later commands are decided",
                 "a broker may have just come back: cqrs reads the offset again",
             )
 
     def position(self, group_commit: PositionAndClaim) -> Start:
-        """3: derive the position from the log. No other step checks topic ids and the partition count."""
+        """3: derive the position from the log. This step also checks the topic ids and the partition count."""
         session = self.session
-        session.measures.enter_step("position")
+        reached("owner.step", step="position")
         accepted_offset = self.plan.accept_loss.get(self.partition)
-        bounds = {kind: session.bounds(kind) for kind in KINDS}  # raises an error if a topic is missing
+        # (log start, high watermark) of each log; raises an error if a topic is missing.
+        bounds = {kind: session.bounds(kind) for kind in KINDS}
         session.read_assigned_keys()
         session.check_forwards()
         with session.explaining_stalls():
-            state, last_outcome = read_log_state(
+            log_state, last_outcome = read_log_state(
                 session.log, session.aggregate_topics, bounds, *group_commit, session.assigned_keys
             )
-            next_offset = position(state, accepted_offset)
+            next_offset = position(log_state, accepted_offset)
             if next_offset != accepted_offset:
-                check_last_decided(state)
-                next_offset = check_gap(session.log, state, next_offset)
+                check_last_decided(log_state)
+                next_offset = check_gap(session.log, log_state, next_offset)
         claim = session.own_claim
         accepted_loss, suspects = claim.accepted, claim.suspects
         if next_offset == accepted_offset:
             accepted_loss = AcceptedLoss(next_offset, bounds["events"], bounds["outcomes"][1])
-            suspects = None  # their offsets may belong to another log
+            suspects = None  # the offsets of the suspects may belong to the lost log
         elif suspects is not None:
-            suspects = suspects.limited_to(state.end - next_offset)
+            suspects = suspects.limited_to(log_state.end - next_offset)
         session.own_claim = replace(
             claim,
-            topic_id=state.topic_id,
-            other_ids=state.other_ids,
-            deferred_id=state.deferred_id,
-            partitions=state.partitions,
+            topic_id=log_state.topic_id,
+            other_ids=log_state.other_ids,
+            deferred_id=log_state.deferred_id,
+            partitions=log_state.partitions,
             accepted=accepted_loss,
             suspects=suspects,
         )
-        failpoints.reached("position.before")
+        reached("position.before")
         if not session.has_claimed or next_offset != session.offset or session.own_claim != claim:
             session.commit_position(next_offset)
-        failpoints.reached("position.after")
+        reached("position.after")
         return Start(next_offset, last_outcome)
 
     def recover(self, start: Start) -> StateCache:
-        """4: take ownership of the shard, and bring it up to date."""
-        session, token, measures = self.session, self.session.own_claim.token, self.session.measures
-        measures.enter_step("recover")
+        """4: take ownership of the shard, and bring it up to date. Return it as the cache of the loop."""
+        session, token = self.session, self.session.own_claim.token
+        reached("owner.step", step="recover")
         positions = self.store.positions()
         check_history(session.log, positions.last_event, positions.last_outcome)
-        if (
-            session.own_claim.accepted is None
-        ):  # after an accepted loss, the shard may have decisions on lost commands
+        # After an accepted loss, the shard may contain decisions on lost commands.
+        if session.own_claim.accepted is None:
             check_not_ahead(self.store, session.log, start.offset)
         self.store.take_ownership(token, self.store.token())
-        failpoints.reached("recover.taken")
-        # The cache must read the shard's positions before the end of the log is requested.
+        reached("recover.owned")
+        # The cache reads the positions of the shard here, before the ends of the logs are requested.
         cache = StateCache(self.aggregate, self.store, token, self.plan.cache_bytes, self.keys)
-        outcomes, events, deferred = (session.bounds(kind) for kind in ("outcomes", "events", "deferred"))
-        session.writer.set_log_ends(events[1], outcomes[1], deferred[1])
-        cache.watch_folding(measures, events[1], outcomes[1])
+        outcome_bounds, event_bounds, deferred_bounds = (
+            session.bounds(kind) for kind in ("outcomes", "events", "deferred")
+        )
+        session.writer.set_log_ends(event_bounds[1], outcome_bounds[1], deferred_bounds[1])
+        cache.report_fold(event_bounds[1], outcome_bounds[1])
         accepted_loss, topic_id = session.own_claim.accepted, session.aggregate_topics.ids["commands"]
         window, resume_at, assigned_keys = self.plan.deciding.window, start.offset, session.assigned_keys
         log = replace_log(session.log, key_filter=assigned_keys.key_filter)
-        check_outcomes_kept(log, cache, outcomes[0])
+        check_outcomes_kept(log, cache, outcome_bounds[0])
         with session.explaining_stalls():
-            cache.learn_keys(assigned_keys.key_filter)
+            cache.read_keys(assigned_keys.key_filter)
             inherit_keys(log, self.aggregate, cache, assigned_keys, window)
-            fold_events(log, self.aggregate, cache, events, accepted_loss)
+            fold_events(log, self.aggregate, cache, event_bounds, accepted_loss)
             cache.check_keys(accepted_loss is not None)
-            failpoints.reached("recover.events")
-            fold_deferred(log, cache, deferred)
-            failpoints.reached("recover.deferred")
+            reached("recover.events")
+            fold_deferred(log, cache, deferred_bounds)
+            reached("recover.deferred")
             fold_outcomes(
-                log, cache, outcomes, start.last_outcome, window, resume_at, accepted_loss, topic_id
+                log, cache, outcome_bounds, start.last_outcome, window, resume_at, accepted_loss, topic_id
             )
         defer_lost_again(cache, topic_id, start.offset)
         drop_moved_keys(cache, assigned_keys.key_filter)
         cache.fold(cache.positions._replace(commands=start.offset))
         self.store.set_code_digest(self.aggregate.fold_digest, token)
         session.is_recovered = True
-        failpoints.reached("recover.after")
+        reached("recover.after")
         return cache
 
-    def loop(self, cache: StateCache, position: int, stopping: Callable[[], bool]) -> None:
-        """5: decide commands from `position` on, until the target is reached or `stopping()` returns True."""
+    def loop(self, cache: StateCache, position: int, is_stopping: Callable[[], bool]) -> None:
+        """5: finish a repartitioning that is in progress; then decide commands from `position` on, until the loop's end
+        offset is reached or `is_stopping()` returns True.
+        """
         session = self.session
         session.close_log_readers()
         suspects = session.own_claim.suspects
@@ -239,19 +252,19 @@ class DecidingOwner:
             self.attempts.fail_if_exhausted(*suspects.culprit)
         if session.assigned_keys.phase == "adopt":
             import_deferred(session, cache, position)
-        while (end := drain_end(session)) is not None:
-            session.measures.enter_step("settle")
-            position = self._decide(cache, position, stopping, end)
-            if position < end:
+        while (split_offset := drain_end(session)) is not None:
+            reached("owner.step", step="settle")
+            position = self._decide(cache, position, is_stopping, split_offset)
+            if position < split_offset:
                 return  # stopped
             split(session, cache, position)
-        session.measures.enter_step("decide")
-        self._decide(cache, position, stopping)
+        reached("owner.step", step="decide")
+        self._decide(cache, position, is_stopping)
 
     def _decide(
-        self, cache: StateCache, position: int, stopping: Callable[[], bool], drain_end: int | None = None
+        self, cache: StateCache, position: int, is_stopping: Callable[[], bool], drain_end: int | None = None
     ) -> int:
-        """Decide from `position` on. Return the offset at which the loop ended."""
+        """Decide from `position` on. Return the offset at which the loop ended. `drain_end`: see `DecideLoop`."""
         loop = DecideLoop(self.session, self.aggregate, cache, position, self.attempts, drain_end)
-        loop.run(stopping)
+        loop.run(is_stopping)
         return loop.position

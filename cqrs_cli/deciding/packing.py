@@ -1,4 +1,4 @@
-"""Converts an aggregate between its form in the shard and its form for deciding."""
+"""Converts a state between `StoredState`, its form in the shard, and `VersionedState`, its form for deciding."""
 
 from typing import Protocol
 
@@ -22,7 +22,7 @@ class StateEncryption(Protocol):
 def pack(
     aggregate: Aggregate, aggregate_id: str, state: VersionedState, encryption: StateEncryption | None = None
 ) -> StoredState:
-    """Return the aggregate as the shard stores it; `encryption` is set if it has personal fields."""
+    """Return the state in its stored form. `encryption`: None for an aggregate without personal fields."""
     data = aggregate.encode_state(state.state)
     if encryption is not None:
         data = encryption.encrypt_state(aggregate_id, data)
@@ -35,7 +35,7 @@ def unpack(
     stored_state: StoredState,
     encryption: StateEncryption | None = None,
 ) -> VersionedState:
-    """Return the aggregate for deciding; raises `ContradictionError` if the code cannot read its own stored state."""
+    """Return the state for deciding; raises `ContradictionError` if the code cannot read its own stored state."""
     try:
         data = (
             stored_state.state

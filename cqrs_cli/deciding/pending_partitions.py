@@ -1,8 +1,9 @@
-"""Pending children, which wait for a split: the active run continues to decide until they are ready.
+"""The takeover of a parent waits for the pending children, so that the active run decides until they are ready.
 
-Claiming a pending child stops no owner, and a claimed child has folded the visible records of its keys. Claiming a
-parent stops the active run. So the children are claimed first: if a parent split earlier, the keys of its children
-would have no owner until the children have folded the log.
+A pending child is a new partition whose parent has not split. A run that claims a pending child stops no other owner,
+and the claim shows that the child has folded the visible records of its keys. A run that claims a parent stops the
+active run, and then splits the parent. If a run claimed the parent first, the keys of the children would have no owner
+until the children had folded the log.
 """
 
 import threading
@@ -17,7 +18,8 @@ from cqrs_cli.ownership.committed_claims import ClaimReader
 from cqrs_cli.ownership.signals import LaterClaim
 from cqrs_cli.ownership.standby import wait_at_slot
 
-#: Seconds between two polls. It is short, because commands in the new partitions wait for the parents.
+#: Seconds between two polls of the children's claims. It is short, because commands in the new partitions wait for the
+#: splits of the parents.
 _POLL_INTERVAL = 0.1
 
 
@@ -29,55 +31,55 @@ def wait_for_pending_partitions(
     catch_up: Callable[[], object],
     pool: ConsumerPool,
 ) -> None:
-    """If the partition is a parent, wait until all pending children are claimed, or until the active run ends or sends
+    """If `partition` is a parent, wait until all pending children are claimed, or until the active run ends or sends
     no heartbeats. Return at once for any other partition.
 
-    The parent waits for the children of all parents, because the active run ends soon after it has lost one partition.
-    This run must have claimed all the children, but several standby runs may share them.
+    The owner of each parent waits for the children of all parents, because the active run ends soon after it has lost
+    one partition. All the children must be claimed by this run; several standby runs may share them.
 
     Raises `LaterClaim` if a later run takes the partition over.
     """
-    pending = list(_pending_partitions(plan, partition, pool))
-    if not pending:
+    children = list(_pending_partitions(plan, partition, pool))
+    if not children:
         return
     is_standby = plan.timing.standby_timeout is not None
-    with ClaimReader(plan.connection, {child: plan.claim_slot(child) for child in pending}) as reader:
+    with ClaimReader(plan.connection, {child: plan.claim_slot(child) for child in children}) as reader:
 
-        def are_claimed(_: Claim | None) -> bool:
-            runs = _claimants(reader)
+        def are_children_claimed(_: Claim | None) -> bool:
+            runs = _claiming_runs(reader)
             return own_claim.run in runs and (is_standby or len(runs) == 1)
 
-        waiting_parent = _WaitingParent(own_claim, stopping, catch_up)
-        # Twice the timeout, because a false alarm would cost more than a delay.
+        parent = _WaitingParent(own_claim, stopping, catch_up)
+        # Twice the timeout of a standby run, because a takeover too early would cost more than a delay.
         heartbeat_timeout, claim_slot = 2 * plan.timing.heartbeat_timeout, plan.claim_slot(partition)
         wait_at_slot(
             plan.connection,
             claim_slot,
             own_claim,
             heartbeat_timeout,
-            waiting_parent,
-            are_claimed,
+            parent,
+            are_children_claimed,
             _POLL_INTERVAL,
         )
 
 
-def may_split(
+def can_take_over_to_split(
     plan: Plan, partition: Partition, own_claim: Claim, parent_claim: Claim | None, pool: ConsumerPool
 ) -> bool:
-    """Return True if a standby run may take over a parent in order to split it.
+    """Return True if a standby run may take over the parent `partition` in order to split it.
 
-    All pending children must be claimed, some of them by this run. The run of `parent_claim`, which owns the parent,
-    must have claimed none of them; otherwise it splits the parent itself.
+    Each pending child must be claimed, and at least one by this run. The run that owns the parent (`parent_claim`) must
+    have claimed no child: a run that has claimed a child will split the parent itself.
     """
     claim_slots = {child: plan.claim_slot(child) for child in _pending_partitions(plan, partition, pool)}
     if not claim_slots:
         return False
     with ClaimReader(plan.connection, claim_slots) as reader:
-        runs = _claimants(reader)
+        runs = _claiming_runs(reader)
     return own_claim.run in runs and (parent_claim is None or parent_claim.run not in runs)
 
 
-def _claimants(reader: ClaimReader[Partition]) -> set[str]:
+def _claiming_runs(reader: ClaimReader[Partition]) -> set[str]:
     """Return the ids of the runs that have claimed the pending children; empty if a child has no claim."""
     try:
         claims = [committed.claim for committed in reader.read_claims().values()]
@@ -87,7 +89,7 @@ def _claimants(reader: ClaimReader[Partition]) -> set[str]:
 
 
 def _pending_partitions(plan: Plan, partition: Partition, pool: ConsumerPool) -> Iterator[Partition]:
-    """Yield the pending children of the aggregate, if this partition is to split next."""
+    """Yield all pending children of the aggregate if this partition is a parent that has to split; else nothing."""
     try:
         assigned_keys = plan.read_assigned_keys(partition, pool=pool)
     except CqrsError:
@@ -99,7 +101,7 @@ def _pending_partitions(plan: Plan, partition: Partition, pool: ConsumerPool) ->
 
 @dataclass(frozen=True, slots=True)
 class _WaitingParent:
-    """A parent that waits in `wait_at_slot` until its children are ready."""
+    """A parent that waits for its children: the callbacks of `wait_at_slot`."""
 
     own_claim: Claim
     stopping: threading.Event

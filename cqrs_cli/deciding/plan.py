@@ -40,28 +40,27 @@ class Plan:
     connection: Connection
     topics: dict[str, AggregateTopics]  # by aggregate
     key_spaces: dict[str, PlannedKeySpace]  # by aggregate
-    package: str  # of the aggregates
+    package: str  # the name of the Python package with the aggregates
     root: Path  # folder of the package; on a worker, in the shipped archive
     deciding: DecisionSettings
     state_dir: Path
     run_epoch: int  # greater than the epochs of earlier runs
     run: str  # the id of the run: 12 hex digits
     submission: int = 0  # the number of the Spark job within the run
-    targets: dict[Partition, int] | None = None  # for `--once`: final offset of the commands, by partition
-    accept_loss: dict[Partition, int] = field(
-        default_factory=dict
-    )  # `--accept-loss`: the offset to continue from
-    force_failed: dict[Partition, frozenset[int]] = field(
-        default_factory=dict
-    )  # `--fail`: offsets of commands
-    cache_bytes: int = CACHE_BYTES  # of decoded states, for each partition
+    #: `--once`: the offset at which the owner of a partition ends; None if the run does not end by itself.
+    end_offsets: dict[Partition, int] | None = None
+    #: `--accept-loss`: the offset to continue from.
+    accept_loss: dict[Partition, int] = field(default_factory=dict)
+    #: `--fail`: the offsets of commands that fail without being decided.
+    force_failed: dict[Partition, frozenset[int]] = field(default_factory=dict)
+    cache_bytes: int = CACHE_BYTES  # limit of the decoded states of one partition
     store: Literal["lmdb", "memory"] = "lmdb"
     store_limit: int = 1 << 30  # bytes of the stores in memory, for each task
-    checkpoints: str = ""  # a folder's URI, empty for none
-    checkpoint_every: float = 3600.0  # s
+    checkpoints: str = ""  # URI of the folder for checkpoints; empty: the run writes no checkpoints
+    checkpoint_every: float = 3600.0  # seconds
     checkpoints_kept: int = 2  # of each partition
     timing: Timing = field(default_factory=Timing)
-    brokers: int = 1  # in the cluster; an owner's clients need descriptors for each broker
+    brokers: int = 1  # the number of brokers: an owner's clients need file descriptors for each broker
     reports: Address | None = None  # the driver's address for reports
 
     def partitions(self) -> list[Partition]:
@@ -73,7 +72,7 @@ class Plan:
         ]
 
     def claim_slots(self) -> dict[Partition, ClaimSlot]:
-        """Return the claim slots at which the owners commit their positions."""
+        """Return the claim slot of each partition."""
         return {partition: self.claim_slot(partition) for partition in self.partitions()}
 
     def claim_slot(self, partition: Partition) -> ClaimSlot:
@@ -100,18 +99,20 @@ class Plan:
         lineage_bounds: tuple[int, int] | None = None,
         pool: ConsumerPool | None = None,
     ) -> AssignedKeys:
-        """Return the assigned keys of a partition, as `PlannedKeySpace.read_keys` does."""
+        """Return the assigned keys of a partition, as `PlannedKeySpace.read_assigned_keys` does."""
         key_space = self.key_spaces[partition.aggregate]
-        return key_space.read_keys(self.connection, partition.number, lineage_bounds, pool)
+        return key_space.read_assigned_keys(self.connection, partition.number, lineage_bounds, pool)
 
     def log(self, partition: Partition) -> PartitionLog:
         """Return a partition's logs."""
         topics = self.topics[partition.aggregate].topics
         return PartitionLog(self.connection, topics, partition.number, self.connection.payload_codec())
 
-    def shard(self, partition: Partition) -> Path:
+    def shard_folder(self, partition: Partition) -> Path:
         """Return the folder of a partition's shard."""
-        return shard_folder(self.state_dir, self.topics[partition.aggregate].topics) / str(partition.number)
+        return shards_folder_of(self.state_dir, self.topics[partition.aggregate].topics) / str(
+            partition.number
+        )
 
     def identity(self, partition: Partition, aggregate: Aggregate) -> Identity:
         """Return the identity of a partition's shard: the log and the code of which it is a cache."""
@@ -127,7 +128,7 @@ def partition_claim_slot(topics: Topics, number: int) -> ClaimSlot:
 def shard_identity(
     aggregate_topics: AggregateTopics, partition: int, aggregate: Aggregate, window: int
 ) -> Identity:
-    """Return the identity of a shard: the log and the code of which it is a cache; `window` in ms."""
+    """Return the identity of a shard: the log and the code of which it is a cache. `window`: the dedup window in ms."""
     return Identity(
         cluster_id=aggregate_topics.cluster_id,
         topics={str(kind): topic_id for kind, topic_id in aggregate_topics.ids.items()},
@@ -139,7 +140,7 @@ def shard_identity(
     )
 
 
-def shard_folder(state_dir: Path, topics: Topics) -> Path:
+def shards_folder_of(state_dir: Path, topics: Topics) -> Path:
     """Return the folder of an aggregate's shards; it has a folder for each partition."""
     return state_dir / topics.commands.removesuffix(".commands")
 
@@ -149,7 +150,3 @@ class OwnerResult(OwnerExit[Partition]):
     """The result of owners that decide."""
 
     counts: Counts = field(default_factory=Counts)
-
-    @property
-    def subject(self) -> str:
-        return self.partition.aggregate

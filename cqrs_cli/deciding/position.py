@@ -9,9 +9,8 @@ from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, UNKNOWN_TOPICS, AcceptedLoss
 
 
 class LogState(NamedTuple):
-    """The state of one partition's topics. All offsets are offsets of the commands topic.
-
-    Outcomes and events before an accepted loss do not count.
+    """The state of one partition's logs, from which `position` derives the next offset. All offsets, except for
+    `outcomes_start`, are offsets of the commands topic. Outcomes and events before an accepted loss do not count.
     """
 
     aggregate: str
@@ -20,29 +19,32 @@ class LogState(NamedTuple):
     topic_id: str
     other_ids: tuple[str, str]  # topic ids of the events and the outcomes
     partitions: int  # the count by which this partition assigns keys
-    start: int  # of the commands
+    start: int  # log start of the commands
     end: int  # high watermark of the commands
-    last_outcome: int | None  # the command offset in the last visible outcome
-    last_outcome_matches: bool  # True if that command is still at its offset
-    outcomes_start: int  # the start of the outcomes: above 0 once retention has deleted outcomes
-    has_events: bool
-    last_event: int | None  # the command offset in the last visible event; None also if it is unreadable
-    last_event_matches: bool  # the same for the last event; only checked if last_outcome_matches is False
-    is_new: bool  # True if all commands are later than the last outcome
+    last_outcome_command: int | None  # the offset of the command of the last visible outcome
+    last_outcome_matches: bool  # that command is at this offset, so the commands topic was not recreated
+    outcomes_start: int  # log start of the outcomes: above 0 once retention has deleted outcomes
+    has_events: bool  # there is a visible event
+    #: The offset of the command of the last visible event; None if there is no event, or the event is unreadable.
+    last_event_command: int | None
+    last_event_matches: (
+        bool  # the event's command is at this offset; False, unchecked, if the outcome matches
+    )
+    is_new: bool  # the commands topic is new: all commands have later timestamps than the last outcome
     committed: int | None  # the group's offset; None if there is none, or it expired
-    claim: Claim | None  # in the metadata of that offset
+    claim: Claim | None  # the committed claim, in the metadata of the group's offset
     deferred_id: str = UNKNOWN_TOPIC  # topic id of the deferred commands
-    was_repartitioned: bool = False  # then the partitions' counts may differ
+    was_repartitioned: bool = False  # the partitions of the aggregate may have different effective counts
 
 
 def position(state: LogState, accept_loss: int | None = None) -> int:
-    """Return the offset to decide next. The caller has to check that the range `gap(state, offset)` after this offset
-    contains only control records.
+    """Return the offset of the next command to decide. The caller has to check that the range `gap(state, offset)`,
+    which begins at this offset, contains only control records.
 
     Raises `ConfigurationError` if the partition count changed, `ContradictionError` if continuing would lose or repeat
-    a decision. `accept_loss` is the offset from which an operator wants to continue; `UsageError` if the log does not
-    have it. An offset that would repeat decisions is ignored: the operator named it for an earlier loss. An accepted
-    loss in the claim is valid until a command is decided after it.
+    a decision. `accept_loss`: the offset from which an operator wants to continue. Raises `UsageError` if the log does
+    not have this offset. If continuing there would repeat decisions, the offset was meant for an earlier loss, and is
+    ignored. An accepted loss in the claim is valid until a command is decided after it.
     """
     if state.claim is not None:
         _check_partition_count(state, state.claim.partitions)
@@ -56,24 +58,27 @@ def position(state: LogState, accept_loss: int | None = None) -> int:
     if _has_claim_for_other_topic(state):
         raise inconsistency_error(state, "the topic was deleted and created again", state.start)
     loss = _accepted_loss(state)
-    next_offset = 0 if state.last_outcome is None else state.last_outcome + 1
+    next_offset = 0 if state.last_outcome_command is None else state.last_outcome_command + 1
     if (recreated := _recreated_topic(state)) is not None:
         problem = f"the topic of its {recreated} was deleted and created again"
         raise inconsistency_error(state, problem, max(next_offset, state.committed or 0))
-    if state.last_outcome is None and loss is not None and state.outcomes_start <= loss.outcomes:
+    if state.last_outcome_command is None and loss is not None and state.outcomes_start <= loss.outcomes:
         next_offset = loss.offset
-    elif state.last_outcome is None and state.outcomes_start > 0 and _is_committed_for_topic(state):
-        next_offset = state.committed or 0  # retention has deleted all outcomes
-    elif state.last_outcome is None and state.has_events:
+    elif state.last_outcome_command is None and state.outcomes_start > 0 and _is_committed_for_topic(state):
+        # Retention has deleted all outcomes. The last event may be later than the committed offset.
+        event_end = 0 if state.last_event_command is None else state.last_event_command + 1
+        next_offset = max(state.committed or 0, event_end)
+    elif state.last_outcome_command is None and state.has_events:
         raise inconsistency_error(
             state,
             "there are events but no outcome, so it is unknown which commands were decided",
             state.start,
         )
-    if state.last_event is not None and state.last_event >= next_offset:
-        problem = f"command {state.last_event} has events but no outcome"
-        raise inconsistency_error(state, problem, state.last_event + 1)
-    if state.committed is not None and state.committed < next_offset:
+    if state.last_event_command is not None and state.last_event_command >= next_offset:
+        problem = f"command {state.last_event_command} has events but no outcome"
+        raise inconsistency_error(state, problem, state.last_event_command + 1)
+    has_outcome = state.last_outcome_command is not None
+    if has_outcome and state.committed is not None and state.committed < next_offset:
         raise inconsistency_error(
             state, f"offset {state.committed} is committed but {next_offset - 1} is decided", next_offset
         )
@@ -93,8 +98,8 @@ def position(state: LogState, accept_loss: int | None = None) -> int:
 
 
 def _check_partition_count(state: LogState, claimed_count: int) -> None:
-    """Check the count in the claim. A split commits it together with its record in the partition history. So if the
-    count in the history is lower, the history is incomplete.
+    """Compare the partition count in the claim with the count in the partition history. A split commits both in one
+    transaction, so a lower count in the history shows that the history is incomplete.
     """
     if not state.was_repartitioned and claimed_count != state.partitions:
         raise partition_count_error(state.aggregate, state.topic, claimed_count, state.partitions)
@@ -107,7 +112,7 @@ def _check_partition_count(state: LogState, claimed_count: int) -> None:
 
 
 def gap(state: LogState, position: int) -> tuple[int, int]:
-    """Return the offsets from `position` to the committed offset, where the log may contain only control records."""
+    """Return the range (start, end) from `position` to the committed offset, in which only control records may be."""
     return (
         (position, state.committed)
         if state.committed is not None and state.committed > position
@@ -170,17 +175,17 @@ def _was_loss_applied(state: LogState, offset: int) -> bool:
 
 
 def _known_decided_end(state: LogState) -> int:
-    """Return the offset in this topic below which every command is known to be decided or accepted as lost."""
+    """Return the highest offset in this topic below which all commands are certainly decided or accepted as lost."""
     if _has_claim_for_other_topic(state):
         return 0
     last_records = (
-        (state.last_outcome, state.last_outcome_matches),
-        (state.last_event, state.last_event_matches),
+        (state.last_outcome_command, state.last_outcome_matches),
+        (state.last_event_command, state.last_event_matches),
     )
     decided_ends = [offset + 1 for offset, matches in last_records if offset is not None and matches]
     if (loss := _accepted_loss(state)) is not None:
         decided_ends.append(loss.offset)
-    if state.last_outcome is None and _is_committed_for_topic(state):
+    if state.last_outcome_command is None and _is_committed_for_topic(state):
         decided_ends.append(state.committed or 0)
     return max((end for end in decided_ends if end <= state.end), default=0)
 

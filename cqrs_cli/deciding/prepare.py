@@ -13,7 +13,7 @@ from cqrs_cli.kafka.admin.topics import Admin, check_topics, find_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.position_notation import parse_position
 from cqrs_cli.kafka.readers import bounds
-from cqrs_cli.kafka.topics.acls import denied_acls, required_acls
+from cqrs_cli.kafka.topics.acls import denied_acls_error, required_acls
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.topics import AggregateTopics, TopicPlan, Topics
 from cqrs_cli.keyspace.count_errors import partition_count_error
@@ -72,7 +72,7 @@ def prepare(
         settings.state_dir,
         next_run_epoch(time.time_ns() // 1_000_000, list(claims.values())),
         uuid.uuid4().hex[:12],
-        targets=_targets(connection, topics) if once else None,
+        end_offsets=_end_offsets(connection, topics) if once else None,
         accept_loss=loss_offsets,
         force_failed=force_failed,
         cache_bytes=int(settings.state_cache),
@@ -121,7 +121,9 @@ def _timing(settings: "Settings", standby: bool) -> Timing:
     )
 
 
-def without_topics(settings: "Settings", connection: Connection, aggregates: Iterable[str]) -> list[str]:
+def aggregates_without_topics(
+    settings: "Settings", connection: Connection, aggregates: Iterable[str]
+) -> list[str]:
     """Return the aggregates that have no topics yet, such as the aggregate of a new file; empty if no aggregate has
     topics.
 
@@ -153,7 +155,7 @@ def _describe_topics(
         for name, aggregate in aggregates.items():
             names, personal = Topics(name, settings.topic_prefix), aggregate.has_personal_fields
             if missing := admin.missing_acls(required_acls("run", names, personal)):
-                raise denied_acls(missing, "run")
+                raise denied_acls_error(missing, "run")
             topic_plan = TopicPlan(dedup_window=settings.dedup_window, personal=personal)
             topics[name] = check_topics(admin, names, topic_plan)
         return topics, admin.broker_count()
@@ -195,7 +197,7 @@ def _check_offsets(
             )
 
 
-def _targets(connection: Connection, topics: Mapping[str, AggregateTopics]) -> dict[Partition, int]:
+def _end_offsets(connection: Connection, topics: Mapping[str, AggregateTopics]) -> dict[Partition, int]:
     """Return the final offsets of `--once`: the current high watermarks of the commands.
 
     If a client's open transaction hides an acknowledged command below the high watermark, the run waits for the end of

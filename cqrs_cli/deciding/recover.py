@@ -1,6 +1,6 @@
-"""Brings a shard up to date: folds the events and outcomes that it does not contain yet.
+"""Brings a shard up to date: folds the events and outcomes that the shard does not contain yet.
 
-Folding is idempotent by aggregate version, so positions may be lower bounds.
+Folding is idempotent, because it compares aggregate versions. So the positions of the shard may be lower bounds.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.position_notation import format_position
-from cqrs_cli.ownership.claim import AcceptedLoss
+from cqrs_cli.ownership.claim import AcceptedLoss, first_valid_offset
 from cqrs_cli.ownership.complete_events import check_complete
 from cqrs_cli.state.errors import REBUILD_HINT, AheadError
 from cqrs_cli.state.evidence import evidence
@@ -30,10 +30,10 @@ def fold_events(
     bounds: tuple[int, int],
     accepted_loss: AcceptedLoss | None = None,
 ) -> None:
-    """Fold the events; `bounds` are the start and end of their log.
+    """Fold the events up to the end of their log. `bounds`: (start, end) of the log.
 
     Raises `ContradictionError`, which names the record, for an event that contradicts the earlier events or cannot be
-    read, and for deleted events, unless an operator accepted the loss (`accepted_loss`).
+    read. Raises it also for deleted events, unless an operator accepted the loss (`accepted_loss`).
     """
     next_offset, (start, end) = cache.positions.folded_events, bounds
     if cache.positions.events > end:
@@ -56,13 +56,13 @@ def fold_events(
 def fold_records(
     log: PartitionLog, aggregate: Aggregate, cache: StateCache, records: list[Record], index: int
 ) -> tuple[dict[str, VersionedState], int]:
-    """Return the states after the records from `index` on, and the index of the next record. The function stops early
-    when the cache is full.
+    """Fold the events in `records` from `index` on. Return the new states by subject, and the index of the next record:
+    the function stops early when the cache is full.
 
     Raises `ContradictionError` as `fold_events` does.
     """
     states: dict[str, VersionedState] = {}
-    max_waiting, keys = cache.max_waiting, cache.keys
+    max_waiting_states, keys = cache.max_waiting_states, cache.keys
     for record in records[index:]:
         index += 1
         try:
@@ -70,12 +70,12 @@ def fold_records(
             if keys is not None:
                 event = keys.decrypt_event(event)
             state = states.get(event.subject) or cache.state(event.subject)
-            folded = fold_event(aggregate, state, event)
+            new_state = fold_event(aggregate, state, event)
         except (FoldError, ValueError) as error:
             raise log.fault("events", record.offset, error) from error
-        if folded is not state:
-            states[event.subject] = folded
-            if len(states) >= max_waiting:
+        if new_state is not state:
+            states[event.subject] = new_state
+            if len(states) >= max_waiting_states:
                 break
     return states, index
 
@@ -90,12 +90,13 @@ def fold_outcomes(
     accepted_loss: AcceptedLoss | None = None,
     topic_id: str = "",
 ) -> None:
-    """Remember the decisions in the outcomes; `bounds` are the start and end of their log. For an empty shard, folding
-    starts one dedup window (`window`, ms) before the `last_outcome`; retention deletes only earlier outcomes.
+    """Fold the outcomes up to the end of their log: remember the ids of decided commands, and end the entries of
+    deferred commands. `bounds`: (start, end) of the log. `topic_id`: id of the commands topic. For an empty shard,
+    folding starts one dedup window (`window`, ms) before the `last_outcome`; retention deletes only earlier outcomes.
 
-    The events must be folded already. If they do not reach the version of a decided command, this raises
-    `ContradictionError` with `resume_at` as the offset to continue from. The check is skipped for outcomes from before
-    an accepted loss.
+    Call this function after the events are folded. If an aggregate does not reach the version in an outcome, events
+    were lost: raise `ContradictionError` with `resume_at` as the offset to continue from. Outcomes from before an
+    accepted loss are not checked.
     """
     next_offset, (start, end) = cache.positions.folded_outcomes, bounds
     if cache.positions.outcomes > end:
@@ -105,23 +106,24 @@ def fold_outcomes(
         )
     if next_offset == 0 and last_outcome is not None:
         next_offset = log.offset_at("outcomes", max(0, last_outcome.timestamp - window)) or 0
+    first_valid = first_valid_offset(accepted_loss, "outcomes")
     for records in log.read("outcomes", max(next_offset, start), end):
         positions = cache.positions
         clock = max(positions.clock, *(record.timestamp for record in records))
         dedup_entries: dict[tuple[str, str], DedupEntry] = {}
         decided_end = positions.commands
-        latest: dict[str, OutcomeEnvelope] = {}
-        parsed = [(record, parse_outcome(log, record)) for record in records]
-        for record, outcome in parsed:
+        latest_outcomes: dict[str, OutcomeEnvelope] = {}
+        parsed_outcomes = [(record, parse_outcome(log, record)) for record in records]
+        for record, outcome in parsed_outcomes:
             decided_end = outcome.data.offset + 1
             restore_dedup_entry(dedup_entries, outcome, record.timestamp)
-            if accepted_loss is not None and record.offset < accepted_loss.outcomes:
+            if record.offset < first_valid:
                 continue
             if outcome.subject is not None and outcome.data.status != "failed":
-                latest[outcome.subject] = outcome
-        check_versions_reached(log, cache, latest, decided_end if resume_at is None else resume_at)
+                latest_outcomes[outcome.subject] = outcome
+        check_versions_reached(log, cache, latest_outcomes, decided_end if resume_at is None else resume_at)
         with cache.reading():
-            ended_entries = entries_ended_by(cache, topic_id, parsed)
+            ended_entries = entries_ended_by(cache, topic_id, parsed_outcomes)
         cache.fold(
             positions._replace(
                 commands=decided_end,
@@ -138,14 +140,15 @@ def fold_outcomes(
 
 
 def check_versions_reached(
-    log: PartitionLog, cache: StateCache, latest: Mapping[str, OutcomeEnvelope], resume_at: int
+    log: PartitionLog, cache: StateCache, latest_outcomes: Mapping[str, OutcomeEnvelope], resume_at: int
 ) -> None:
     """Raise `ContradictionError` if events were lost: commands would be decided with an outdated state.
 
-    `latest`: the last outcome of each subject. The remedy names `resume_at`, the offset of the next command to decide.
+    `latest_outcomes`: subject → its last outcome. `resume_at`: the offset of the next command to decide, which the
+    remedy names.
     """
     with cache.reading():
-        for subject, outcome in latest.items():
+        for subject, outcome in latest_outcomes.items():
             state, decision = cache.state(subject), outcome.data
             if has_lost_events(state, outcome):
                 version = state.version if state else 0
@@ -165,7 +168,9 @@ def is_permanent(error: ContradictionError) -> bool:
 
 
 def has_lost_events(state: VersionedState | None, outcome: OutcomeEnvelope) -> bool:
-    """Return True if events were lost: the remaining events do not reach the version after the command."""
+    """Return True if events were lost: the version of `state`, which contains all remaining events, is below the
+    version in the outcome.
+    """
     return (state.version if state else 0) < outcome.data.version
 
 

@@ -14,14 +14,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from cqrs_cli import failpoints
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.deciding.plan import Plan, partition_claim_slot
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.kafka.admin.topics import Admin, find_with_extras
 from cqrs_cli.kafka.connection.cluster import Cluster
-from cqrs_cli.kafka.topics.acls import denied_acls, required_acls
-from cqrs_cli.kafka.topics.checks import missing_topics
+from cqrs_cli.kafka.topics.acls import denied_acls_error, required_acls
+from cqrs_cli.kafka.topics.checks import missing_topics_error
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Kind, Topics
 from cqrs_cli.keyspace.added_partitions import add_partitions, create_lineage_topic
@@ -30,6 +29,7 @@ from cqrs_cli.keyspace.lineage import PartitionLineage, count_covering
 from cqrs_cli.keyspace.lineage_log import HIDDEN_RECORD_TIMEOUT, read_lineage, request_repartitioning
 from cqrs_cli.keyspace.planned_key_space import PlannedKeySpace
 from cqrs_cli.keyspace.records import Grow
+from cqrs_cli.observer import reached
 from cqrs_cli.ownership.claim import TERMINAL, Claim
 from cqrs_cli.ownership.committed_claims import committed_claims
 from cqrs_cli.version import __version__
@@ -39,15 +39,15 @@ class AggregatePartitions(NamedTuple):
     """An aggregate before its repartitioning."""
 
     name: str
-    partition_counts: Mapping[Kind, int]  # of its topics
+    partition_counts: Mapping[Kind, int]  # the number of partitions of each topic
     lineage: PartitionLineage
     has_lineage: bool  # the lineage topic exists
     claims: tuple[Claim, ...]  # the committed claims
 
 
 class PlannedRepartitioning(NamedTuple):
-    """A repartitioning from `before` to `after` partitions. Both are equal if an earlier request is completed now.
-    `key_space`: the key space that includes this request.
+    """A repartitioning from `before` to `after` partitions. The two numbers are equal if the partition history already
+    contains the request, and only the topics have to be extended. `key_space`: the key space that includes the request.
     """
 
     before: int
@@ -85,7 +85,7 @@ def plan_repartitioning(
     if target_count != before and not lineage.is_valid_next_count(target_count):
         raise UsageError(
             f"{target_count} is not a multiple of the {before} partitions of {name}: "
-            "a key may move only to a target partition of its own partition",
+            "a key may move only to a child of its partition",
             valid_counts,
         )
     if target_count == before and not lineage.was_repartitioned:
@@ -111,7 +111,7 @@ def read_partitions(connection: Cluster, topics: Topics) -> AggregatePartitions:
     """Return the current state of an aggregate's partitions; raises `ConfigurationError` if a topic is missing."""
     with Admin(connection) as admin:
         topic_infos, extras = find_with_extras(admin, topics)
-    if error := missing_topics(topics, topic_infos):
+    if error := missing_topics_error(topics, topic_infos):
         raise error
     partition_counts = {kind: info.partitions for kind, info in topic_infos.items()}
     count = partition_counts["commands"]
@@ -167,12 +167,12 @@ def repartition(
     """
     with Admin(connection) as admin:
         if missing_acls := admin.missing_acls(required_acls("repartition", topics)):
-            raise denied_acls(missing_acls, "repartition")
+            raise denied_acls_error(missing_acls, "repartition")
     planned = plan_repartitioning(read_partitions(connection, topics), target_count, partitioner)
     with Admin(connection) as admin:
         if not planned.has_lineage:
             create_lineage_topic(admin, topics)
-            failpoints.reached("grow.lineage")
+            reached("repartition.history")
             report(f"{topics.lineage} exists")
         if planned.before != target_count:
             lineage = request_repartitioning(connection, topics, _request(planned.before, target_count))
@@ -182,7 +182,7 @@ def repartition(
                     f"complete that repartitioning: cqrs repartition {topics.aggregate} --partitions {requested_count}",
                 )
             planned = planned._replace(key_space=KeySpace(lineage, partitioner))
-            failpoints.reached("grow.wished")
+            reached("repartition.requested")
             report(f"{topics.lineage} contains the request {planned.before} → {target_count}")
         add_partitions(admin, topics, target_count, report)
     return planned

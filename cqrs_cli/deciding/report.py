@@ -1,18 +1,14 @@
 """Reports: an owner's measures, which are sent to the driver as signed datagrams.
 
-Each report contains sums since the task began, so a lost report does no harm. Reports are for people and
-Prometheus; a driver that receives no report continues. Reports have one effect: an owner that reports that it is
-building its shard does not count as missing.
+Each report contains sums since the task began, so a lost report does no harm. People and Prometheus see the reports.
+The driver uses them in two ways: an owner that is building its shard does not count as missing, and a task whose
+reports stop is submitted again.
 """
 
 import msgspec
 from msgspec import Struct
 
 from cqrs_cli.deciding.measures import FoldProgress, Measures
-
-#: The maximal number of notes in a report, and of characters in a note, so that the report fits into a datagram.
-_MAX_NOTES = 20
-_MAX_NOTE_LENGTH = 1000
 
 
 class OwnerReport(Struct, frozen=True, array_like=True):
@@ -23,14 +19,13 @@ class OwnerReport(Struct, frozen=True, array_like=True):
     submission: int
     attempt: int
     number: int
-    step: str
+    step: str  # one of `measures.STEPS`
     folding: FoldProgress | None = None
-    reasons: dict[str, int] = {}
+    reasons: dict[str, int] = {}  # reason → commands deferred, rejected or failed for it
     latency: tuple[list[int], float] = ([], 0.0)  # histogram counts, and the sum in seconds
     batches: tuple[list[int], float] = ([], 0.0)  # histogram counts, and the total of commands
-    counts: dict[str, int] = {}
+    counts: dict[str, int] = {}  # the counters in `measures.COUNTERS`
     shard_bytes: int = 0
-    notes: list[str] = []
 
     @property
     def order(self) -> tuple[int, int, int]:
@@ -43,11 +38,9 @@ def compose_report(
     order: tuple[int, int, int],
     measures: Measures,
     shard_bytes: int,
-    notes: list[str],
 ) -> OwnerReport:
-    """Return the report of a partition's current measures.
-
-    `partition`: (aggregate, number); `order`: `OwnerReport.order`.
+    """Return the report of a partition's current measures. `partition`: (aggregate, number). `order`: see
+    `OwnerReport.order`.
     """
     latency, batches = measures.latency, measures.batches
     return OwnerReport(
@@ -60,7 +53,6 @@ def compose_report(
         (list(batches.counts), batches.total),
         dict(measures.counts),
         shard_bytes,
-        [note[:_MAX_NOTE_LENGTH] for note in notes[:_MAX_NOTES]],
     )
 
 

@@ -1,5 +1,6 @@
 """The Kafka clients of one owner that decides, and the claim in the metadata of each of its commits."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace as replace_log
@@ -10,21 +11,22 @@ from msgspec.structs import replace
 from cqrs_cli.core.decide import Batch
 from cqrs_cli.deciding.errors import explain_log_stall
 from cqrs_cli.deciding.in_doubt import hides_forwards
-from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.plan import Partition, Plan
-from cqrs_cli.deciding.recover import parse_outcome
-from cqrs_cli.errors import ConfigurationError, ContradictionError
+from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.consumer_pool import ConsumerPool
 from cqrs_cli.kafka.readers import StalledError, watermarks
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError
 from cqrs_cli.kafka.writer import BatchTransaction, FencedWriter
 from cqrs_cli.ownership.claim import Claim, parse_claim
+from cqrs_cli.ownership.decided_end import decided_end
 from cqrs_cli.ownership.session import Session
 
 
 class OwnerSession(Session[FencedWriter]):
-    """A session whose position is the group's offset of the commands, and whose claim counts decisions."""
+    """The session of an owner that decides. Its position is the committed offset of the commands; its claim contains
+    the counts of its decisions.
+    """
 
     def __init__(
         self,
@@ -32,19 +34,20 @@ class OwnerSession(Session[FencedWriter]):
         partition: Partition,
         own_claim: Claim,
         batch_limit: int,
-        measures: Measures,
         pool: ConsumerPool | None = None,
     ) -> None:
-        """`pool`: consumer pool for the steps that read parts of the logs."""
-        self.plan, self.partition, self.measures = plan, partition, measures
+        """`pool`: the consumers that read parts of the logs in steps 3 and 4 (`deciding.owner`)."""
+        self.plan, self.partition = plan, partition
         self.aggregate_topics = plan.topics[partition.aggregate]
         self.log = replace_log(plan.log(partition), pool=pool)
         self.rules = plan.deciding.rules(
             self.aggregate_topics, partition.number, self.log.codec.payload_threshold
         )
         self.counts = own_claim.counts
+        self._committed_claim: Claim | None = None  # the claim of this session's last commit of a position
+        self._position_committed_at = 0.0  # monotonic seconds
         self.batch: Batch | None = None  # the current or last batch
-        self.assigned_keys = plan.key_spaces[partition.aggregate].initial_keys(partition.number)
+        self.assigned_keys = plan.key_spaces[partition.aggregate].initial_assigned_keys(partition.number)
         timing, max_record_bytes = plan.timing, min(self.aggregate_topics.max_bytes[kind] for kind in KINDS)
         writer = FencedWriter(self.log, max_record_bytes, timing.transaction_timeout, timing.produce_timeout)
         super().__init__(plan.connection, plan.claim_slot(partition), writer, own_claim, timing, batch_limit)
@@ -54,31 +57,33 @@ class OwnerSession(Session[FencedWriter]):
         super().__exit__()
 
     def close_log_readers(self) -> None:
-        """Close the pooled clients that have read parts of the logs. The loop reads commands with another client."""
+        """Close the consumers of the pool: steps 3 and 4 are done, and the loop reads commands with `consumer`."""
         if self.log.pool is not None:
             self.log.pool.close()
 
     def bounds(self, kind: Kind) -> tuple[int, int]:
-        """Return (start, high watermark) of a log. The end may be above the last stable offset."""
-        return self.log.watermarks(self.watcher, kind)
+        """Return (log start, high watermark) of a log."""
+        return self.log.watermarks(self.uncommitted_consumer, kind)
 
     def read_assigned_keys(self) -> None:
-        """Read the assigned keys of the partition. Call it after the fence: the end of the partition history is
-        read here, and an end from before the fence may be outdated.
+        """Read the assigned keys of the partition from the partition history. Call this after the fence: the end of the
+        history is requested here, and an end from before the fence may be outdated.
         """
         aggregate_topics, lineage_bounds = self.aggregate_topics, None
         if aggregate_topics.lineage_id is not None:
-            lineage_bounds = watermarks(self.watcher, aggregate_topics.topics.lineage, 0)
+            lineage_bounds = watermarks(self.uncommitted_consumer, aggregate_topics.topics.lineage, 0)
         self.assigned_keys = self.plan.read_assigned_keys(self.partition, lineage_bounds, self.log.pool)
 
     def check_forwards(self) -> None:
         """Raise `StalledError` if Kafka hides forwarded commands of this partition in a child's log.
 
-        No other step reads that log, and the writer's next transaction there would commit or abort the transaction that
-        Kafka hides.
+        No other step reads the child's log. The writer's next transaction in this log would commit or abort the hidden
+        transaction, too.
         """
-        hidden = [child for child in self.assigned_keys.target_partitions if self._has_open_forwards(child)]
-        if hidden and hides_forwards(self.log, hidden):
+        children_in_doubt = [
+            child for child in self.assigned_keys.child_partitions if self._has_open_forwards(child)
+        ]
+        if children_in_doubt and hides_forwards(self.log, children_in_doubt):
             raise StalledError(
                 f"an open transaction hides commands that {self.log.log_name('commands')} forwarded"
             )
@@ -86,30 +91,46 @@ class OwnerSession(Session[FencedWriter]):
     def _has_open_forwards(self, child: int) -> bool:
         """Return True if a transaction of any client is open on the commands of a child."""
         return replace_log(self.log, partition=child).has_open_transaction(
-            self.consumer, self.watcher, "commands"
+            self.consumer, self.uncommitted_consumer, "commands"
         )
 
     def logs(self) -> list[tuple[str, int]]:
         return [(self.log.topics.name(kind), self.log.partition) for kind in KINDS]
 
     def current_claim(self) -> Claim:
-        """Return the own claim, with the counts of the own decisions."""
+        """Return the own claim with the present counts of decisions."""
         return replace(self.own_claim, counts=self.counts)
 
     def commit_position(self, offset: int) -> None:
-        self.writer.commit_position(self.consumer, offset, self.current_claim().metadata())
-        self.offset = offset
-        self.has_claimed = True
+        claim = self.current_claim()
+        self.writer.commit_position(self.consumer, offset, claim.metadata())
+        self.record_commit(offset, claim)
+
+    def record_commit(self, offset: int, claim: Claim) -> None:
+        """Remember the group's position and claim after a commit of both."""
+        self.offset, self.has_claimed = offset, True
+        self._position_committed_at, self._committed_claim = time.monotonic(), claim
+
+    def is_position_due(self, claim: Claim) -> bool:
+        """Return True if the next transaction must commit the position with this claim: the claim has changed apart
+        from its counts, or the last commit of a position was `Timing.position_interval` ago.
+        """
+        committed_claim = self._committed_claim
+        return (
+            committed_claim is None
+            or replace(claim, counts=committed_claim.counts) != committed_claim
+            or time.monotonic() - self._position_committed_at >= self.timing.position_interval
+        )
 
     @contextmanager
     def transaction(
         self, position: int, failure: str, hint: str, claim: Claim | None = None
     ) -> Iterator[BatchTransaction]:
-        """Open a transaction for writes other than a batch. It commits the writes of the block with the position and a
-        claim, by default the current claim.
+        """Open a transaction for writes that are no batch of decisions. At the end of the `with` block, commit its
+        writes together with `position` and `claim` (default: the current claim).
 
-        Raises `KafkaException` if it takes too long, and `ConfigurationError(failure, hint)` if a record is not
-        accepted.
+        Raises `KafkaException` if the transaction takes too long, and `ConfigurationError(failure, hint)` if a topic
+        does not accept a record.
         """
         try:
             with self.writer.batch(self.consumer) as transaction:
@@ -119,40 +140,29 @@ class OwnerSession(Session[FencedWriter]):
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, str(error))) from error
         except BatchRefusedError as error:
             raise ConfigurationError(f"{failure}: {error}", hint) from error
-        self.offset, self.has_claimed = position, True
+        self.record_commit(position, claim or self.current_claim())
 
     def position_after_fence(self) -> tuple[int, Claim] | None:
         committed = self.read_commit(self.consumer)
         claim = parse_claim(committed.metadata)
-        return None if committed.offset is None or claim is None else (committed.offset, claim)
+        if committed.offset is None or claim is None:
+            return None
+        return self.first_undecided(committed.offset, claim), claim
 
     def replace_claim(self, offset: int, claim: Claim) -> None:
-        """Replace the claim, unless the offset is older than the last decision: a broker that was cut off returns an
-        old offset, and a commit of this offset would move the group back.
-        """
-        if not self.has_later_outcome(offset, claim):
-            self.writer.commit_position(self.consumer, self._after_control_records(offset), claim.metadata())
+        self.writer.commit_position(self.consumer, self._after_control_records(offset), claim.metadata())
 
-    def has_later_outcome(self, offset: int, claim: Claim | None) -> bool:
-        """Return True if the command at this offset, or a later command, has an outcome. Outcomes before an accepted
-        loss and unreadable outcomes do not count.
+    def first_undecided(self, offset: int, claim: Claim | None) -> int:
+        """Return the offset of the first undecided command, at or after the group's offset. A commit of an earlier
+        offset would move the group back.
         """
-        last_outcome = self.log.last_record("outcomes", *self.log.watermarks(self.consumer, "outcomes"))
-        accepted_loss = claim.accepted if claim is not None else None
-        if last_outcome is None or (
-            accepted_loss is not None and last_outcome.offset < accepted_loss.outcomes
-        ):
-            return False
-        try:
-            return parse_outcome(self.log, last_outcome).data.offset >= offset
-        except ContradictionError:
-            return False
+        outcomes = self.log.watermarks(self.consumer, "outcomes")
+        return decided_end(self.log, offset, claim, outcomes, self.log_end())
 
     def _after_control_records(self, offset: int) -> int:
-        """Return the end of the log if only control records and aborted records are left from `offset` on, else
-        `offset`.
+        """Return the end of the log if it has only control records and aborted records from `offset` on, else `offset`.
 
-        A position before such records becomes ambiguous: once retention has deleted them, no later owner can
+        A position before such records would become ambiguous: after retention has deleted them, no later owner could
         distinguish them from commands that were never decided.
         """
         start, end = self.log.watermarks(self.consumer, "commands")

@@ -1,7 +1,7 @@
-"""A partition's state while an owner decides: the shard, and changes that are committed to Kafka but not yet applied to
-the shard.
+"""A partition's state while an owner decides: the shard, and the changes of batches that are committed to Kafka but not
+applied to the shard yet.
 
-After a crash, recovery folds the changes that were not applied. So changes may wait, and one LMDB transaction applies
+A change may wait, because after a crash recovery folds it from the log. So one LMDB transaction applies the changes of
 many commands.
 """
 
@@ -17,44 +17,50 @@ from cqrs_cli.core.deferral.entry import Deferral, DeferredView
 from cqrs_cli.core.fold import VersionedState
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import DedupEntry, StateView
-from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.owner_keys import OwnerKeys
 from cqrs_cli.deciding.packing import StateEncryption, pack, unpack
 from cqrs_cli.deciding.plan import CACHE_BYTES
-from cqrs_cli.kafka.topics.partitioner import KeyHome
+from cqrs_cli.kafka.topics.partitioner import KeyFilter
+from cqrs_cli.observer import reached
 from cqrs_cli.state.decoded_states import DecodedStates
 from cqrs_cli.state.evidence import Evidence, evidence
 from cqrs_cli.state.store import Positions, Store, WriteBatch
 
-#: The number of aggregates to drop in one transaction, since each aggregate changes a page in LMDB.
+#: The maximal number of aggregates that one transaction drops: each of them changes a page in LMDB.
 _DROP_BATCH = 10_000
 
-#: Names of values in the shard: the last partition count for which the aggregates of moved keys were dropped, the
-#: offsets up to which the parents' logs are folded, and the offset of the events up to which key changes are on disk.
-_DROPPED_COUNT, _INHERITED_OFFSETS, _KEYS_OFFSET = "kept", "inherited", "keys"
+# Names of values in the shard, for `Store.get_value`:
 
-#: The name of a value in the shard: it is set while a key is missing, and no folded `Erased` names the key yet.
+#: The last partition count for which the aggregates of moved keys were dropped.
+_DROPPED_COUNT = "kept"
+
+#: The offsets up to which the parents' logs are folded, as JSON: parent partition → `FoldedOfParent`.
+_INHERITED_OFFSETS = "inherited"
+
+#: An offset of the events: the key store contains the key changes of all events below it.
+_KEYS_OFFSET = "keys"
+
+#: A marker that is set while a key is unresolved, that is, missing and not named by a folded `Erased`.
 UNRESOLVED_KEYS_MARKER = "doubtful"
 
-#: The assumed bytes of a state before the first state is applied: a first batch of large states must not fill the
-#: memory.
+#: The assumed bytes of a state before the first state is applied. The estimate is high, so that a first batch of large
+#: states does not fill the memory.
 _ASSUMED_STATE_BYTES = 64 * 1024
 
 
 class FoldedOfParent(NamedTuple):
-    """The offsets in a parent's logs up to which the shard of a child contains the records of the child's keys."""
+    """The offsets up to which a parent's logs are folded into a child's shard, for the keys of the child."""
 
-    events: int = 0
-    outcomes: int = 0
-    commands: int = 0  # the offset after the last command whose decision is in the shard
-    last_event: Evidence | None = None  # of the last folded record
-    last_outcome: Evidence | None = None
+    events: int = 0  # the next offset
+    outcomes: int = 0  # the next offset
+    commands: int = 0  # the offset after the last of the parent's commands whose outcome is folded
+    last_event: Evidence | None = None  # of the last folded event
+    last_outcome: Evidence | None = None  # of the last folded outcome
 
 
 class StateCache:
-    """A read-through cache of the store.
-
-    `flush` and `fold` each apply one change to the store, with the owner's token.
+    """A cache of the states in a store. Changes reach the store in two ways: an owner that decides calls `stage` after
+    each commit, and `flush` later; recovery calls `fold`. `flush` and `fold` each write one transaction.
     """
 
     def __init__(
@@ -66,9 +72,10 @@ class StateCache:
         keys: OwnerKeys | None = None,
         encryption: StateEncryption | None = None,
     ) -> None:
-        """`budget`: bytes for decoded states: half for cached states, half for changes that wait to be applied.
-        `keys`: encrypts and decrypts states. `encryption`: used instead of `keys` if there is no keys topic, as in a
-        simulation.
+        """`token`: the owner's token, which the store compares at each change. `budget`: the bytes for decoded states,
+        half for cached states and half for changes that wait to be applied. `keys`: encrypts and decrypts states; None
+        for an aggregate without personal fields. `encryption`: used instead of `keys` if there is no keys topic, as in
+        a simulation.
         """
         self._aggregate = aggregate
         self._store = store
@@ -76,14 +83,16 @@ class StateCache:
         self.keys = keys
         self._encryption = keys if encryption is None else encryption
         self._view: StateView | None = None
-        self._flushed = self.positions = store.positions()
+        #: `positions`: after all staged changes; `_flushed`: in the store.
+        self.positions = self._flushed = store.positions()
+        # The staged changes: states by subject, ids to remember, changed entries of deferred commands by key.
         self._states: dict[str, VersionedState] = {}
         self._dedup_entries: dict[tuple[str, str], DedupEntry] = {}
+        self._greatest_staged_id = ""  # an upper bound of the ids in `_dedup_entries`
         self._deferred: dict[str, Deferral | None] = {}
         self._decoded = DecodedStates(budget / 2)
         self._waiting_budget = budget / 2
         self._mean_state_bytes: float = _ASSUMED_STATE_BYTES  # of the states that were last applied
-        self._measures: Measures | None = None  # receives the progress of folding
         self._has_unresolved_keys = bool(keys is not None and store.get_value(UNRESOLVED_KEYS_MARKER))
         self._refresh_deferred()
 
@@ -98,20 +107,25 @@ class StateCache:
                 self._view = None
 
     def state(self, aggregate_id: str) -> VersionedState | None:
-        """Return the current aggregate; None if it does not exist."""
-        cached = self._states.get(aggregate_id) or self._decoded.get(aggregate_id)
-        if cached is not None:
-            return cached
+        """Return the current state of an aggregate, with staged changes; None if the aggregate does not exist."""
+        cached_state = self._states.get(aggregate_id) or self._decoded.get(aggregate_id)
+        if cached_state is not None:
+            return cached_state
         assert self._view is not None
-        stored = self._view.find_state(aggregate_id)
-        if stored is None:
+        stored_state = self._view.find_state(aggregate_id)
+        if stored_state is None:
             return None
-        folded = unpack(self._aggregate, aggregate_id, stored, self._encryption)
-        self._decoded.put_all({aggregate_id: folded}, [len(stored.state)])
-        return folded
+        state = unpack(self._aggregate, aggregate_id, stored_state, self._encryption)
+        self._decoded.put_all({aggregate_id: state}, [len(stored_state.state)])
+        return state
+
+    def greatest_id(self) -> str:
+        """Return an upper bound of the ids that `find_dedup_entry` finds."""
+        assert self._view is not None
+        return max(self._greatest_staged_id, self._view.greatest_id)
 
     def find_dedup_entry(self, subject: str, command_id: str) -> DedupEntry | None:
-        """Return the first decision on a command; None if it is not remembered."""
+        """Return the first decision about a command id; None if the id is not remembered."""
         staged_entry = self._dedup_entries.get((subject, command_id))
         if staged_entry is not None:
             return staged_entry
@@ -119,7 +133,7 @@ class StateCache:
         return self._view.find_dedup_entry(subject, command_id)
 
     def deferred(self) -> DeferredView:
-        """Return the deferred commands. The changes of a batch must be applied before the next batch calls this."""
+        """Return the deferred commands in the store. Staged changes of deferred commands must be applied before."""
         assert self._view is not None and not self._deferred
         return self._view.deferred_view()
 
@@ -139,33 +153,35 @@ class StateCache:
         last_event: Record | None = None,
         last_outcome: Record | None = None,
     ) -> None:
-        """Add decisions that were committed to Kafka, never earlier; `flush` applies them to the shard.
+        """Add decisions after they were committed to Kafka; `flush` applies them to the shard. `position`: the offset
+        of the next command to decide.
 
-        `events` to `last_outcome` are the ends of the logs after the commit, and the last records
-        (`kafka.writer.WrittenEnds`).
+        `events`, `outcomes`, `deferred` and `keys` are the ends of these logs after the commit, None if nothing was
+        written; `last_event` and `last_outcome` are the last records (`kafka.writer.WrittenEnds`).
         """
         if self._states or self._dedup_entries:
             self._states.update(decisions.states)
             self._dedup_entries.update(decisions.dedup_entries)
-        else:  # the usual case under load: the previous batch is already applied
+        else:  # the previous batch is already applied, so nothing has to be copied
             self._states, self._dedup_entries = decisions.states, decisions.dedup_entries
+        self._greatest_staged_id = max(self._greatest_staged_id, decisions.greatest_id)
         self._deferred = decisions.deferral_changes
-        before = self.positions
+        previous_positions = self.positions
         self.positions = Positions(
             position,
-            events or before.events,
-            outcomes or before.outcomes,
+            events or previous_positions.events,
+            outcomes or previous_positions.outcomes,
             decisions.clock,
-            deferred or before.deferred,
-            before.last_event if last_event is None else evidence(last_event),
-            before.last_outcome if last_outcome is None else evidence(last_outcome),
+            deferred or previous_positions.deferred,
+            previous_positions.last_event if last_event is None else evidence(last_event),
+            previous_positions.last_outcome if last_outcome is None else evidence(last_outcome),
         )
         if self.keys is not None:
             self.keys.stage(decisions.data_keys, keys)
 
-    def learn_keys(self, key_filter: KeyHome | None = None, clears_store: bool = False) -> None:
-        """Read the keys of the partition's own aggregates. Call it after the end of the events was requested, and
-        before events are folded. `clears_store`: clear the key store first.
+    def read_keys(self, key_filter: KeyFilter | None = None, clears_store: bool = False) -> None:
+        """Read the data keys of the partition's aggregates (`OwnerKeys.read_keys`). Call it after the end of the events
+        was requested, and before events are folded. `clears_store`: clear the key store first.
         """
         if self.keys is not None:
             clears_store = clears_store or (
@@ -174,60 +190,64 @@ class StateCache:
             self.keys.read_keys(int(self._store.get_value(_KEYS_OFFSET) or 0), key_filter, clears_store)
 
     def check_keys(self, is_loss_accepted: bool = False) -> None:
-        """Raise `ContradictionError` for a lost key, unless a loss was accepted. All events must be folded."""
+        """Raise `ContradictionError` for a lost data key (`OwnerKeys.check_all_resolved`). Call this function after all
+        events are folded.
+        """
         if self.keys is not None:
             self.keys.check_all_resolved(self.positions.events, is_loss_accepted)
 
     @property
-    def pending(self) -> int:
-        """The number of decisions that wait to be applied."""
+    def pending_count(self) -> int:
+        """The number of decided commands that wait to be applied."""
         return len(self._dedup_entries)
 
     @property
-    def max_waiting(self) -> int:
-        """The number of changed aggregates that may wait to be applied, by the budget."""
+    def max_waiting_states(self) -> int:
+        """The number of changed aggregates that may wait to be applied, by the budget and the mean size of a state."""
         return max(1, int(self._waiting_budget / self._mean_state_bytes))
 
     def is_full(self) -> bool:
-        """Return True if no more changes may wait."""
-        return len(self._states) >= self.max_waiting or bool(self._deferred)
+        """Return True if `flush` must be called before more commands are decided: because the budget is used up, or
+        because the next batch reads deferred commands, which only the store contains.
+        """
+        return len(self._states) >= self.max_waiting_states or bool(self._deferred)
 
     def flush(self) -> None:
         """Apply the staged decisions; raises `NotOwnerError` if another owner has written to the shard."""
         if self.positions == self._flushed and not self._deferred:
             return
         self._apply(self.positions, self._states, self._dedup_entries, self._deferred)
-        self._states, self._dedup_entries, self._deferred = {}, {}, {}
+        self._states, self._dedup_entries, self._deferred, self._greatest_staged_id = {}, {}, {}, ""
 
     def drop_moved_aggregates(self, count: int, is_own_key: Callable[[bytes], bool]) -> None:
-        """Drop the aggregates of keys that have moved, unless they were already dropped for the partition count
-        `count`.
+        """Drop the aggregates whose keys have moved to another partition (`is_own_key(key)` is False). If they were
+        already dropped for the partition count `count`, do nothing.
         """
         if self._dropped_count() >= count:
             return
         self.flush()
-        moved = [subject for subject, _ in self._store.items() if not is_own_key(subject.encode())]
-        for start in range(0, len(moved), _DROP_BATCH):
-            self._store.drop_aggregates(moved[start : start + _DROP_BATCH], self._token)
+        moved_subjects = [subject for subject, _ in self._store.items() if not is_own_key(subject.encode())]
+        for start in range(0, len(moved_subjects), _DROP_BATCH):
+            self._store.drop_aggregates(moved_subjects[start : start + _DROP_BATCH], self._token)
         self._store.set_value(_DROPPED_COUNT, b"%d" % count, self._token)
 
     def _dropped_count(self) -> int:
         return int(self._store.get_value(_DROPPED_COUNT) or 0)
 
-    def inherited(self) -> dict[int, FoldedOfParent]:
-        """Return the offsets up to which each parent is folded into the shard, by partition."""
+    def inherited_offsets(self) -> dict[int, FoldedOfParent]:
+        """Return the offsets up to which each parent is folded into the shard, as parent partition → offsets."""
         return msgspec.json.decode(
             self._store.get_value(_INHERITED_OFFSETS) or b"{}", type=dict[int, FoldedOfParent]
         )
 
-    def store_inherited(self, inherited: Mapping[int, FoldedOfParent]) -> None:
+    def store_inherited_offsets(self, offsets: Mapping[int, FoldedOfParent]) -> None:
         """Record the offsets up to which each parent is folded into the shard."""
-        self._store.set_value(_INHERITED_OFFSETS, msgspec.json.encode(inherited), self._token)
+        self._store.set_value(_INHERITED_OFFSETS, msgspec.json.encode(offsets), self._token)
 
-    def watch_folding(self, measures: Measures, events: int, outcomes: int) -> None:
-        """Report the progress of folding to `measures`, up to these ends of the logs."""
-        positions, self._measures = self.positions, measures
-        measures.fold_from((positions.events, events), (positions.outcomes, outcomes))
+    def report_fold(self, events: int, outcomes: int) -> None:
+        """Report that events and outcomes will be folded up to these ends of their logs."""
+        positions = self.positions
+        reached("fold.before", events=(positions.events, events), outcomes=(positions.outcomes, outcomes))
 
     def fold(
         self,
@@ -236,11 +256,12 @@ class StateCache:
         dedup_entries: Mapping[tuple[str, str], DedupEntry] | None = None,
         deferred: Mapping[str, Deferral | None] | None = None,
     ) -> None:
-        """Apply records that were read from the log; nothing may be staged."""
+        """Apply changes that were folded from the log to the store. `end`: the positions after these changes. Call this
+        function only if no change is staged.
+        """
         self._apply(end, states or {}, dedup_entries or {}, deferred or {})
         self.positions = end
-        if self._measures is not None:
-            self._measures.record_folded(end.events, end.outcomes)
+        reached("fold.portion", events=end.events, outcomes=end.outcomes)
 
     def _apply(
         self,
@@ -249,24 +270,25 @@ class StateCache:
         dedup_entries: Mapping[tuple[str, str], DedupEntry],
         deferred: Mapping[str, Deferral | None],
     ) -> None:
-        packed = {
-            subject: pack(self._aggregate, subject, folded, self._encryption)
-            for subject, folded in states.items()
+        """Apply changes to the store in one transaction, and remember the new states as decoded states."""
+        stored_states = {
+            subject: pack(self._aggregate, subject, state, self._encryption)
+            for subject, state in states.items()
         }
         has_unresolved = self.keys is not None and self._flush_keys(self.keys, end)
-        self._store.apply(WriteBatch(self._token, self._flushed, end, packed, dedup_entries, deferred))
+        self._store.apply(WriteBatch(self._token, self._flushed, end, stored_states, dedup_entries, deferred))
         self._flushed = end
         if self._has_unresolved_keys and not has_unresolved:
             self._store_unresolved_marker(b"")
         if deferred:
             self._refresh_deferred()
         if states:
-            sizes = [len(stored.state) for stored in packed.values()]
+            sizes = [len(stored_state.state) for stored_state in stored_states.values()]
             self._mean_state_bytes = self._decoded.put_all(states, sizes) / len(states)
 
     def _flush_keys(self, keys: OwnerKeys, end: Positions) -> bool:
-        """Write changes of keys to disk before the shard changes, so that the shard is never ahead of the key cache.
-        Return True if there are unresolved keys.
+        """Write key changes to the key store before the shard changes, so that the shard is never ahead of the key
+        store. Return True if there are unresolved keys.
         """
         if keys.unresolved_keys and not self._has_unresolved_keys:
             self._store_unresolved_marker(b"1")

@@ -1,4 +1,4 @@
-"""The thread of a partition of commands: its store, and one owner after another over the store."""
+"""The thread that serves one partition of commands: it opens the store, and runs one owner after another on it."""
 
 import gc
 import threading
@@ -14,23 +14,24 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding import errors
 from cqrs_cli.deciding.catch_up import CatchUp, catch_up_fully, fold_unfenced
 from cqrs_cli.deciding.in_doubt import resolve_in_doubt
+from cqrs_cli.deciding.key_session import check_no_unresolved_keys, open_owner_keys
 from cqrs_cli.deciding.measures import Measures
-from cqrs_cli.deciding.open_keys import check_no_unresolved_keys, open_owner_keys
 from cqrs_cli.deciding.owner import DecidingOwner
 from cqrs_cli.deciding.owner_keys import OwnerKeys
-from cqrs_cli.deciding.pending_partitions import may_split, wait_for_pending_partitions
+from cqrs_cli.deciding.pending_partitions import can_take_over_to_split, wait_for_pending_partitions
 from cqrs_cli.deciding.plan import KEYS_SUFFIX, OwnerResult, Partition, Plan
 from cqrs_cli.deciding.recover import is_permanent
 from cqrs_cli.deciding.report import compose_report, encode_report
 from cqrs_cli.deciding.retire import replace_claim
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.kafka.consumer_pool import ConsumerPool
+from cqrs_cli.observer import reached
 from cqrs_cli.ownership.claim import Claim
+from cqrs_cli.ownership.poison_detection.attempts import Attempts
 from cqrs_cli.ownership.session import Session
-from cqrs_cli.ownership.signals import HANDLED_ERRORS, BatchTooLarge
+from cqrs_cli.ownership.signals import HANDLED_ERRORS, UnwritableBatch
 from cqrs_cli.ownership.supervisor import Supervisor
 from cqrs_cli.ownership.timing import ErrorDuration
-from cqrs_cli.ownership.trials.attempts import Attempts
 from cqrs_cli.state.errors import AheadError, CorruptError
 from cqrs_cli.state.memory import MemoryBudget, MemoryStore
 from cqrs_cli.state.open_store import OpenStore, open_store
@@ -57,15 +58,16 @@ class DecidingSupervisor(Supervisor):
         self._pool = ConsumerPool(plan.connection, plan.claim_slot(partition).group)
         self.log = replace(plan.log(partition), pool=self._pool)
         label = f"{partition.aggregate} partition {partition.number}"
-        own_claim, shard = plan.claim(partition, attempt), plan.shard(partition)
+        own_claim, shard = plan.claim(partition, attempt), plan.shard_folder(partition)
         connection, claim_slot = plan.connection, plan.claim_slot(partition)
         super().__init__(connection, claim_slot, label, shard, own_claim, plan.timing, stopping, plan.reports)
         self._catch_up = CatchUp(self._fold_unfenced)
         self._unreadable_event_error: ContradictionError | None = None
         # The offsets of commands that fail without being read.
         force_failed = plan.force_failed.get(partition, frozenset())
-        self.attempts = Attempts(self.log.log_name("commands"), self.notes.append, force_failed)
+        self.attempts = Attempts(self.log.log_name("commands"), force_failed)
         self.measures = Measures()
+        self.listeners = (*self.listeners, self.measures.listener)
         self.store: Store | None = None
         self.keys: OwnerKeys | None = None
         self._report_count = 0  # the number of reports so far
@@ -79,9 +81,7 @@ class DecidingSupervisor(Supervisor):
         self._report_count += 1
         order = (self.own_claim.submission, self.own_claim.attempt, self._report_count)
         shard_bytes = self._shard_bytes()
-        return [
-            encode_report(compose_report(self.partition, order, self.measures, shard_bytes, list(self.notes)))
-        ]
+        return [encode_report(compose_report(self.partition, order, self.measures, shard_bytes))]
 
     def _shard_bytes(self) -> int:
         """Return the bytes of the shard on disk, or of the store in memory."""
@@ -96,31 +96,35 @@ class DecidingSupervisor(Supervisor):
         """Open the partition's existing store, or create an empty store. Raises the errors of `open_shard`."""
         identity = self.plan.identity(self.partition, self.aggregate)
         path = None if self.plan.store == "memory" else self.folder
-        return open_store(path, identity, self.budget, self.notes.append, self.timing.shard_limits)
+        return open_store(path, identity, self.budget, self.timing.shard_limits)
 
     def serve(self) -> None:
+        """Open the store and run owners. Replace a damaged store by a new store; raise the error if the new store is
+        damaged, too.
+        """
         while True:
-            self.measures.enter_step("open")
-            opened = self.open_store()
-            with closing(opened.store) as store:
+            reached("owner.step", step="open")
+            open_result = self.open_store()
+            with closing(open_result.store) as store:
                 self.store = store
                 try:
                     return self._serve(store)
                 except CorruptError as error:
-                    if opened.is_new and not isinstance(error, AheadError):
+                    if open_result.is_new and not isinstance(error, AheadError):
                         raise  # a new shard is damaged: the disk must be damaged
-                    self.notes.append(f"{self.label}: {error.message}")
+                    self.add_note(f"{self.label}: {error.message}")
                     store.close_as_damaged()
 
     def _serve(self, store: Store) -> None:
+        """Open the data keys, catch the shard up without a fence, then run owners."""
         path = None if self.plan.store == "memory" else self.folder.with_name(self.folder.name + KEYS_SUFFIX)
         with open_owner_keys(self.plan, self.partition, self.aggregate, path) as self.keys:
             try:
                 check_no_unresolved_keys(store, self.log.log_name("commands"))
-                self.measures.enter_step("warm")
+                reached("owner.step", step="warm")
                 catch_up_fully(self._catch_up.fold)
                 if store.code_digest() not in ("", self.aggregate.fold_digest):
-                    self.notes.append(errors.explain_changed_code(self.aggregate))
+                    self.add_note(errors.explain_changed_code(self.aggregate))
                 super().serve()
             except CorruptError:
                 if self.keys is not None:
@@ -129,7 +133,7 @@ class DecidingSupervisor(Supervisor):
 
     def _fold_unfenced(self) -> None:
         """Step 0 of docs/owner.md: fold most of the log while the previous owner still decides."""
-        plan, measures, store = self.plan, self.measures, self.store
+        plan, store = self.plan, self.store
         assert store is not None
         read_assigned_keys = partial(plan.read_assigned_keys, self.partition, pool=self._pool)
         self._unreadable_event_error = fold_unfenced(
@@ -138,7 +142,6 @@ class DecidingSupervisor(Supervisor):
             store,
             plan.deciding.window,
             plan.cache_bytes,
-            measures,
             self._topic_id,
             read_assigned_keys,
             self.keys,
@@ -155,8 +158,7 @@ class DecidingSupervisor(Supervisor):
             self.own_claim,
             self.batch_limit,
             self.attempts,
-            self.measures,
-            self.old_offset_duration,
+            self.stale_offset_duration,
             self._catch_up,
             self._pool,
         )
@@ -166,12 +168,8 @@ class DecidingSupervisor(Supervisor):
         wait_for_pending_partitions(self.plan, self.partition, own_claim, self.stopping, catch_up, self._pool)
         super()._restart_owners()
 
-    def owner_ended(self) -> None:
-        self.measures.count_restart()
-
     def thread_ended(self) -> None:
         self._pool.close()
-        self.measures.enter_step("ended")
 
     def stuck_reason(self, running_for: float) -> str:
         store = self.store
@@ -188,10 +186,10 @@ class DecidingSupervisor(Supervisor):
         super().prepare_takeover(claim)
         self._catch_up()
         if self.is_ready():
-            self.measures.enter_step("standby")
+            reached("owner.step", step="standby")
 
-    def may_split(self, claim: Claim | None) -> bool:
-        return may_split(self.plan, self.partition, self.own_claim, claim, self._pool)
+    def may_ignore_claim(self, claim: Claim | None) -> bool:
+        return can_take_over_to_split(self.plan, self.partition, self.own_claim, claim, self._pool)
 
     def is_ready(self) -> bool:
         """Return True if this run's code could read all events at the last fold. The active run may have newer code,
@@ -201,7 +199,7 @@ class DecidingSupervisor(Supervisor):
         time. This run has already decided to take over, so it would replace the other run at once.
         """
         if self._unreadable_event_error is not None:
-            self.measures.enter_step("warm")
+            reached("owner.step", step="warm")
             self.add_note(f"{self.label}: this standby run cannot take over: {self._unreadable_event_error}")
         return self._unreadable_event_error is None
 
@@ -217,9 +215,11 @@ class DecidingSupervisor(Supervisor):
         timeout = int(self.timing.transaction_timeout * 1000)
         keys = None if self.keys is None else self.keys.partition
         key_space = self.plan.key_spaces[self.partition.aggregate]
-        visible_keys = partial(key_space.visible_keys, self.connection, self.partition.number)
+        visible_assigned_keys = partial(
+            key_space.visible_assigned_keys, self.connection, self.partition.number
+        )
         return resolve_in_doubt(
-            self.log, self._topic_id, timeout, offset_pending, self.notes.append, visible_keys, keys
+            self.log, self._topic_id, timeout, offset_pending, visible_assigned_keys, keys
         )
 
     def handle_other(self, error: BaseException, session: Session[Any]) -> None:
@@ -231,11 +231,11 @@ class DecidingSupervisor(Supervisor):
         self.batch_limit = max(1, error.decided_count)
         gc.collect()  # the process may be short of memory
         if session.limit > 1:
-            self.restart_delay = self.timing.first_pause
+            self.restart_delay = self.timing.first_restart_delay
         else:
             self.attempts.record_failed_alone(error.offset, str(error))
 
-    def handle_unwritable_record(self, error: BatchTooLarge) -> None:
+    def handle_unwritable_record(self, error: UnwritableBatch) -> None:
         """Let the next owner write the record's dead letter without the record's bytes. With them the dead letter is
         larger than the broker accepts: a small compressed record may have any size after decompression.
         """
@@ -254,6 +254,5 @@ class DecidingSupervisor(Supervisor):
 
     def _reset_error_durations(self) -> None:
         super()._reset_error_durations()
-        self.old_offset_duration = ErrorDuration(
-            self.timing.error_reset_after
-        )  # how long the group's offset has seemed too low
+        # For how long the owners have read an old offset of the group.
+        self.stale_offset_duration = ErrorDuration(self.timing.error_reset_after)

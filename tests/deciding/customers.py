@@ -12,7 +12,7 @@ from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.encrypted_data import decrypt_data
 from cqrs_cli.core.personal.encryption import ValueLocation
-from cqrs_cli.core.personal.masking import mask
+from cqrs_cli.core.personal.message_redaction import redact_message
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.readers import bounds, partition_count, read
 from cqrs_cli.keys.address import KeyRingAddress
@@ -25,7 +25,7 @@ from tests.support.harness import TopicHarness
 PERSONAL_TEXT = "needle-8c2f51"
 
 CUSTOMER_STATE = Customer(PERSONAL_TEXT, f"{PERSONAL_TEXT}@home", "free")
-MASKED_STATE = mask(CUSTOMER_STATE)
+REDACTED_STATE = redact_message(CUSTOMER_STATE)
 
 
 def customer_topics(connection: Connection, prefix: str, folder: Path, partitions: int = 1) -> TopicHarness:

@@ -92,7 +92,7 @@ class OwnerStates:
 
     def recover(self, end: int | None = None) -> "OwnerStates":
         """Fold all new records, or only the records before `end`."""
-        self.states.learn_keys()
+        self.states.read_keys()
         records, index = self.logs.events[self.states.positions.events : end], 0
         while index < len(records):
             with self.states.reading():

@@ -18,7 +18,7 @@ from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.kafka import clients, transactional
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.write_errors import BatchLateError
-from cqrs_cli.ownership.trials.attempts import ATTEMPTS
+from cqrs_cli.ownership.poison_detection.attempts import ATTEMPTS
 from tests.support.brokers import broker
 from tests.support.commands import increment_commands, mixed_commands
 from tests.support.harness import SHORT_TIMEOUTS, TopicHarness
@@ -160,6 +160,20 @@ def test_permanent_process_error_fails_one_command(
     assert counters.violations() == []
 
 
+@pytest.mark.parametrize(("apply_interval", "is_shared"), [(0.0, False), (3600.0, True)])
+def test_small_batches_share_lmdb_transactions(
+    counters: TopicHarness, apply_interval: float, is_shared: bool
+) -> None:
+    """With a long interval the shard changes after recovery, after the first batch, and at the end of the loop."""
+    applied: list[None] = []
+    counters.send(*increment_commands(20))
+    timing = replace(SHORT_TIMEOUTS, batch_limit=1, apply_interval=apply_interval)
+    with failpoints.call_at("apply.after", lambda: applied.append(None), times=100):
+        run_plan(counters.plan(timing=timing))
+    assert (len(applied) < 20) is is_shared
+    counters.check()
+
+
 def test_late_single_record_is_retried(counters: TopicHarness, batch_sizes: list[int]) -> None:
     def late() -> None:
         raise BatchLateError("not written in time")
@@ -187,7 +201,9 @@ def throttled_plan(single_bank: TopicHarness) -> Iterator[Plan]:
 @pytest.mark.covers("all-or-none")
 def test_slow_batch_is_halved_until_committed(single_bank: TopicHarness, throttled_plan: Plan) -> None:
     single_bank.send(*mixed_commands(2000))
-    plan = replace(throttled_plan, targets={Partition("bank_account", 0): single_bank.stable_end("commands")})
+    plan = replace(
+        throttled_plan, end_offsets={Partition("bank_account", 0): single_bank.stable_end("commands")}
+    )
     assert OwnerProcess(plan, batch_limit=2000, apply_every=1000, **TRANSACTION_TIMEOUTS).error() is None
     single_bank.check()
 

@@ -33,7 +33,7 @@ def cache_after_outcomes(outcomes: int) -> StateCache:
 def test_entries_without_outcomes_are_folded_again(
     outcomes: int, has_deferred: bool, deferred_position: int
 ) -> None:
-    """A target partition imported the entries before its activation, or their owner died before it folded outcomes."""
+    """A child partition imported the entries before its activation, or their owner died before it folded outcomes."""
     cache = cache_after_outcomes(outcomes)
     check_outcomes_kept(UNREACHABLE_LOG, cache, 3)
     assert (cache.has_deferred, cache.positions.deferred) == (has_deferred, deferred_position)

@@ -1,10 +1,10 @@
 """An active owner that is fenced leaves its successor time to claim."""
 
 import threading
-from collections.abc import Callable
 
 import pytest
 
+from cqrs_cli import failpoints
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.errors import TakenOverError
@@ -15,16 +15,6 @@ from tests.support.harness import TopicHarness
 from tests.support.owners import run_plan
 
 pytestmark = pytest.mark.kafka
-
-
-class StoppedBeforeRestart(DecidingSupervisor):
-    """A supervisor that is stopped before its next owner starts. `restart_delay_seen`: its delay then, in seconds."""
-
-    restart_delay_seen = 0.0
-
-    def owner_ended(self) -> None:
-        self.restart_delay_seen = self.restart_delay
-        self.stopping.set()
 
 
 def fence_at_work(counters: TopicHarness, supervisor: DecidingSupervisor) -> None:
@@ -42,21 +32,17 @@ def fence_at_work(counters: TopicHarness, supervisor: DecidingSupervisor) -> Non
 def test_a_fenced_owner_lets_another_claim(counters: TopicHarness) -> None:
     counters.send(*increment_commands(1))
     plan, partition = counters.plan(once=False), Partition("counter", 0)
-    supervisor = StoppedBeforeRestart(plan, partition, counters.aggregate, 0, threading.Event())
-    fence_at_work(counters, supervisor)
+    supervisor = DecidingSupervisor(plan, partition, counters.aggregate, 0, threading.Event())
+    delays: list[float] = []
+
+    def stop() -> None:
+        delays.append(supervisor.restart_delay)
+        supervisor.stopping.set()
+
+    with failpoints.call_at("owner.restarting", stop):
+        fence_at_work(counters, supervisor)
     assert supervisor.error is None
-    assert supervisor.restart_delay_seen == plan.timing.fenced_pause
-
-
-class TakenOver(DecidingSupervisor):
-    """A supervisor whose partition a successor claims during the pause."""
-
-    run_successor: Callable[[], object]
-    pauses = 0
-
-    def owner_ended(self) -> None:
-        self.pauses += 1
-        self.run_successor()
+    assert delays == [plan.timing.fenced_pause]
 
 
 def test_a_pause_ends_with_the_claim(counters: TopicHarness) -> None:
@@ -67,8 +53,8 @@ def test_a_pause_ends_with_the_claim(counters: TopicHarness) -> None:
     counters.send(*increment_commands(1))
     plan = counters.plan(once=False, timing=Timing(fenced_pause=3600.0))
     partition = Partition("counter", 0)
-    supervisor = TakenOver(plan, partition, counters.aggregate, 0, threading.Event())
-    supervisor.run_successor = lambda: run_plan(counters.plan(machine="successor"))
-    fence_at_work(counters, supervisor)
+    supervisor = DecidingSupervisor(plan, partition, counters.aggregate, 0, threading.Event())
+    with failpoints.call_at("owner.restarting", lambda: run_plan(counters.plan(machine="successor"))):
+        fence_at_work(counters, supervisor)
     assert isinstance(supervisor.error, TakenOverError)
-    assert (supervisor.pauses, len(counters.outcomes())) == (1, 2)
+    assert (supervisor.measures.counts["owner_restarts"], len(counters.outcomes())) == (1, 2)

@@ -73,8 +73,8 @@ def test_repartitioning_needs_no_pause(harness: TopicHarness) -> None:
 
 
 @pytest.mark.covers("growing")
-def test_deferred_commands_move_to_targets(harness: TopicHarness) -> None:
-    """The target partition resubmits a deferred command, knows its id, and ends it, even after losing its shard."""
+def test_deferred_commands_move_to_children(harness: TopicHarness) -> None:
+    """The child partition resubmits a deferred command, knows its id, and ends it, even after losing its shard."""
     run_first_rounds(harness)
     repartition_topics(harness, 4)
     harness.send(*round_commands(1, notbefore=FAR_FUTURE))
@@ -111,7 +111,7 @@ def test_two_repartitionings_are_two_splits(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "point",
-    ["split.before", "split.after", "adopt.chunk", "adopt.before_begun", "forward.said", "commit.sent:2"],
+    ["split.before", "split.after", "import.chunk", "import.last", "forward.produced", "commit.sent:2"],
 )
 def test_killed_owners_split_once(harness: TopicHarness, point: str) -> None:
     run_first_rounds(harness)
@@ -121,13 +121,13 @@ def test_killed_owners_split_once(harness: TopicHarness, point: str) -> None:
         *(with_stale_partition(sent, 2) for sent in release_commands(1)),
     )
     fault = point if ":" in point else f"{point}:1"
-    if point == "forward.said":
+    if point == "forward.produced":
         run_plan(harness.plan())
         harness.send(*(with_stale_partition(sent, 2) for sent in round_commands(3)))
     assert OwnerProcess(harness.plan(once=False), f"{fault}:kill", transaction_timeout=3.0).was_killed()
     for _ in range(3):
         run_plan(harness.plan())
-    rounds = [0, 1, 2, "release", *[3] * (point == "forward.said")]
+    rounds = [0, 1, 2, "release", *[3] * (point == "forward.produced")]
     ids = {f"{subject}.{number}" for subject in SUBJECTS for number in rounds}
     counts = {id: len(statuses) for id, statuses in final_statuses(harness).items()}
     assert counts == dict.fromkeys(ids, 1)
@@ -143,15 +143,13 @@ def delete_old_records(harness: TopicHarness, partition: int) -> None:
 
 
 @pytest.mark.nightly
-def test_old_target_shard_repeats_no_command(connection: Connection, prefix: str, tmp_path: Path) -> None:
+def test_old_child_shard_repeats_no_command(connection: Connection, prefix: str, tmp_path: Path) -> None:
     """The shard has imported deferred commands but was not activated, and is used again after a long time."""
     single = counters(connection, prefix, tmp_path, 1)
     run_first_rounds(single)
     repartition_topics(single, 2)
     plan_with_old_shard = single.plan(once=False, machine="old")
-    assert OwnerProcess(
-        plan_with_old_shard, "adopt.before_begun:1:kill", transaction_timeout=3.0
-    ).was_killed()
+    assert OwnerProcess(plan_with_old_shard, "import.last:1:kill", transaction_timeout=3.0).was_killed()
     single.send(*release_commands(1))
     with running_owners(single.plan(once=False)):
         eventually(lambda: len(final_statuses(single)) == 36)

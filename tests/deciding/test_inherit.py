@@ -1,11 +1,11 @@
-"""A target partition reads no log twice, and writes imported commands in portions that fit in a transaction."""
+"""A child partition reads no log twice, and writes imported commands in portions that fit in a transaction."""
 
 import pytest
 
 from aggregates.counter import decider
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.deferral.entry import Deferral
-from cqrs_cli.deciding.inherit import inherit_keys, portions
+from cqrs_cli.deciding.inherit import inherit_keys, split_into_portions
 from cqrs_cli.deciding.state_cache import FoldedOfParent, StateCache
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
@@ -45,7 +45,7 @@ def deferred_commands(*sizes: int) -> list[Deferral]:
 def test_portions_have_limits(sizes: tuple[int, ...], portion_sizes: list[int]) -> None:
     """A portion has at most three commands or ten bytes, but may have one larger command."""
     entries = deferred_commands(*sizes)
-    written_portions = list(portions(entries, 3, 10))
+    written_portions = list(split_into_portions(entries, 3, 10))
     assert [len(portion) for portion in written_portions] == portion_sizes
     assert [entry for portion in written_portions for entry in portion] == entries
 
@@ -55,6 +55,6 @@ def test_no_log_is_read_twice() -> None:
     store = MemoryStore(1000)
     store.take_ownership("me", "")
     cache = StateCache(COUNTER, store, "me")
-    cache.store_inherited(FOLDED_PARENTS)
+    cache.store_inherited_offsets(FOLDED_PARENTS)
     inherit_keys(UNREACHABLE_LOG, COUNTER, cache, AssignedKeys(LINEAGE, 3, 4, "murmur2"), 1000)
-    assert cache.positions.clock == 10 and cache.inherited() == FOLDED_PARENTS
+    assert cache.positions.clock == 10 and cache.inherited_offsets() == FOLDED_PARENTS

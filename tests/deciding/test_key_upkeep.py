@@ -10,7 +10,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.keys.kek_usage import KekUsage
 from tests.deciding.customers import (
     CUSTOMER_STATE,
-    MASKED_STATE,
+    REDACTED_STATE,
     customer_topics,
     decrypted_states,
     erase_command,
@@ -50,7 +50,7 @@ def test_idle_owner_rewraps_keys(harness: TopicHarness) -> None:
         run_plan(harness.plan(machine=machine))
         assert decrypted_states(harness, machine) == {
             "c-1": CUSTOMER_STATE,
-            "c-2": MASKED_STATE,
+            "c-2": REDACTED_STATE,
             "c-3": CUSTOMER_STATE,
             "c-4": CUSTOMER_STATE,
         }
@@ -64,7 +64,7 @@ def test_successor_of_killed_owner_rewraps_remaining_keys(harness: TopicHarness,
     harness.send(*(register_command(f"c-{number}") for number in range(5)))
     run_plan(harness.plan())
     use_keyring(harness, new=b"n" * 64, old=b"m" * 64)
-    point = f"upkeep.noted:{portion}:kill"
+    point = f"upkeep.produced:{portion}:kill"
     assert OwnerProcess(
         harness.plan(once=False), point, transaction_timeout=3.0, rewrap_batch_size=2
     ).was_killed()
@@ -78,7 +78,7 @@ def test_successor_of_killed_owner_rewraps_remaining_keys(harness: TopicHarness,
 
 def test_compaction_tick_follows_the_last_key(harness: TopicHarness) -> None:
     """The owner writes a single compaction tick, however long the topic is idle, and another after the next key."""
-    timing = replace(SHORT_TIMEOUTS, key_tick_after=0.0)
+    timing = replace(SHORT_TIMEOUTS, compaction_tick_after=0.0)
     harness.send(register_command("c-1"), erase_command("c-1"))
     with running_owners(harness.plan(once=False, timing=timing)):
         eventually(lambda: key_records(harness) == [("c-1", None), ("", None)])
@@ -88,4 +88,4 @@ def test_compaction_tick_follows_the_last_key(harness: TopicHarness) -> None:
         eventually(lambda: len(harness.outcomes()) == 4)
     assert len(key_records(harness)) == 4
     run_plan(harness.plan(machine="other"))
-    assert decrypted_states(harness, "other") == {"c-1": MASKED_STATE, "c-2": CUSTOMER_STATE}
+    assert decrypted_states(harness, "other") == {"c-1": REDACTED_STATE, "c-2": CUSTOMER_STATE}

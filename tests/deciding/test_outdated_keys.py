@@ -4,7 +4,7 @@ import pytest
 
 from cqrs_cli.deciding.key_upkeep import outdated_portions
 from cqrs_cli.deciding.owner_keys import OwnerKeys
-from cqrs_cli.kafka.topics.partitioner import KeyHome
+from cqrs_cli.kafka.topics.partitioner import KeyFilter
 from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.state.key_cache import MemoryKeys
 from tests.core.personal.batches import erase, register
@@ -12,7 +12,7 @@ from tests.core.personal.customer import CUSTOMER
 from tests.deciding.owner_states import LogsInMemory, OwnerStates
 
 NEW_KEYRING = Keyring({"2026-12": b"n" * 64, "2026-11": b"m" * 64})
-OLD_KEYRING = Keyring({"2026-12": b"n" * 64})
+KEYRING_WITHOUT_OLD_KEK = Keyring({"2026-12": b"n" * 64})
 
 NAMES = ("a", "b", "c", "d", "e")
 
@@ -65,7 +65,7 @@ def test_rewrapped_keys_need_only_new_kek(logs: LogsInMemory) -> None:
     owner.states.flush()
     assert not any(outdated_portions(owner_with_new_kek(logs).keys, 2))
     logs.compact()
-    owner_without_old_kek = OwnerStates(logs, keyring=OLD_KEYRING).recover()
+    owner_without_old_kek = OwnerStates(logs, keyring=KEYRING_WITHOUT_OLD_KEK).recover()
     for name, key in old_keys.items():
         new_key = owner_without_old_kek.keys.key_of(name)
         assert (
@@ -81,9 +81,9 @@ def test_keyring_with_one_kek_reads_nothing(logs: LogsInMemory) -> None:
 
 def test_keys_of_other_owners_are_skipped(logs: LogsInMemory) -> None:
     """After a repartitioning, several owners share a partition of the keys topic."""
-    key_home = KeyHome("murmur2", 2, 1)
+    key_filter = KeyFilter("murmur2", 2, 1)
     keys = OwnerKeys(CUSTOMER, logs.keys, 0, NEW_KEYRING, MemoryKeys(("k", "e")))
-    keys.read_keys(0, key_home)
+    keys.read_keys(0, key_filter)
     names = {name for portion in outdated_portions(keys, 1) for name in portion}
-    assert names == {name for name in NAMES if key_home.matches(name.encode())}
+    assert names == {name for name in NAMES if key_filter.matches(name.encode())}
     assert 0 < len(names) < len(NAMES)

@@ -48,8 +48,10 @@ def test_second_run_decides_only_new_commands(bank: TopicHarness) -> None:
     bank.check()
 
 
-def test_reached_target_needs_no_assignment(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A parent without commands to drain splits at once: an assignment would wait for the consumer's first fetch."""
+def test_reached_end_needs_no_assignment(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop that begins at its end offset assigns no partition, because an assignment waits for the first fetch. So a
+    parent without commands to drain splits at once.
+    """
     counters.send(*increment_commands(3))
     run_plan(counters.plan())
     assignments: list[list[TopicPartition]] = []
@@ -78,7 +80,7 @@ def test_shard_ahead_of_the_log_is_dropped(counters: TopicHarness) -> None:
     run_plan(counters.plan())
     plan = counters.plan()
     (partition,) = plan.partitions()
-    opened_shard = open_shard(plan.shard(partition), plan.identity(partition, counters.aggregate))
+    opened_shard = open_shard(plan.shard_folder(partition), plan.identity(partition, counters.aggregate))
     with closing(opened_shard.store) as shard:
         apply_lost_batch(shard)
     counters.send(*increment_commands(3, first=3))
@@ -115,7 +117,7 @@ def test_new_shard_ahead_of_log_is_rebuilt(counters: TopicHarness) -> None:
 @pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize("outcome_count", [0, 10])
 def test_lost_commit_reply_repeats_nothing(counters: TopicHarness, outcome_count: int) -> None:
-    """The replies to two commits are lost, of claims or of a batch and a claim: no command is decided twice."""
+    """The answers to two commits are lost: to two claims, or to a batch and a claim. No command is decided twice."""
     run_plan(counters.plan())
     counters.send(*increment_commands(10))
     lost_replies = [KafkaException(KafkaError(KafkaError._TIMED_OUT)) for _ in range(2)]
@@ -156,7 +158,7 @@ class SupervisorIgnoringClaims(DecidingSupervisor):
 
     owners = 0
 
-    def report(self, what: object, then: str = "") -> None:
+    def report(self, event: object, reaction: str = "") -> None:
         self.owners += 1
         if self.owners == 3:
             self.stopping.set()
@@ -168,7 +170,7 @@ class SupervisorIgnoringClaims(DecidingSupervisor):
 @pytest.mark.usefixtures("without_warm_up")
 def test_ended_owners_release_their_clients(counters: TopicHarness) -> None:
     """Each owner has its own clients, whose threads search for unreachable brokers: they must not accumulate."""
-    timing = Timing(transaction_timeout=2.0, first_pause=0.01, longest_pause=0.01)
+    timing = Timing(transaction_timeout=2.0, first_restart_delay=0.01, max_restart_delay=0.01)
     plan = replace(counters.plan(), connection=Connection("127.0.0.1:1"), store="memory", timing=timing)
     supervisor = SupervisorIgnoringClaims(
         plan, Partition("counter", 0), counters.aggregate, 0, threading.Event()
@@ -178,7 +180,8 @@ def test_ended_owners_release_their_clients(counters: TopicHarness) -> None:
     gc.disable()
     try:
         supervisor.run()
-        owners = [object for object in gc.get_objects() if isinstance(object, DecidingOwner)]
+        all_owners = (object for object in gc.get_objects() if isinstance(object, DecidingOwner))
+        owners = [owner for owner in all_owners if owner.plan is plan]
     finally:
         gc.enable()
     assert supervisor.owners == 3 and owners == [supervisor.owner]

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli import failpoints
-from cqrs_cli.core.personal.masking import mask
+from cqrs_cli.core.personal.message_redaction import redact_message
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.deciding.owner_keys import OwnerKeys
 from cqrs_cli.deciding.packing import unpack
 from cqrs_cli.deciding.recover import is_permanent
 from cqrs_cli.deciding.state_cache import UNRESOLVED_KEYS_MARKER
 from cqrs_cli.errors import ContradictionError, UnavailableError
-from cqrs_cli.kafka.topics.partitioner import KeyHome
+from cqrs_cli.kafka.topics.partitioner import KeyFilter
 from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.state.key_cache import KeyCache, KeyOffsets, MemoryKeys
 from cqrs_cli.state.store import NotOwnerError
@@ -54,7 +54,7 @@ def test_successor_has_the_same_states(owner: OwnerStates, cache: bool, shard: b
     owner.states.flush()
     owner.decide(register(1, "d"), erase(2))  # committed, but never flushed
     successor = successor_of(owner, cache, shard).recover()
-    assert successor.state() == mask(ANN) and successor.state("d") == ANN
+    assert successor.state() == redact_message(ANN) and successor.state("d") == ANN
     assert successor.keys.key_of("c") is None
     key = successor.keys.key_of("d")
     assert key is not None and key.kid == (owner.keys.key_of("d") or key).kid
@@ -68,7 +68,7 @@ def test_one_key_is_used_until_erasure(owner: OwnerStates) -> None:
     assert owner.state() == successor_of(owner).recover().state() == ANN
 
 
-def test_ended_key_stays_ended_without_tombstone(owner: OwnerStates, logs: LogsInMemory) -> None:
+def test_deleted_key_stays_deleted_without_tombstone(owner: OwnerStates, logs: LogsInMemory) -> None:
     """An owner was paused until the tombstone was compacted. Its cache still has the key, but the event erases it."""
     owner.states.flush()
     shard, cache = owner.store, owner.cache
@@ -77,7 +77,7 @@ def test_ended_key_stays_ended_without_tombstone(owner: OwnerStates, logs: LogsI
     logs.compact()
     assert logs.keys.records == [None, None]
     successor = OwnerStates(logs, shard, cache).recover()
-    assert successor.keys.key_of("c") is None and successor.state() == mask(ANN)
+    assert successor.keys.key_of("c") is None and successor.state() == redact_message(ANN)
 
 
 def test_cache_from_before_an_erasure_is_dropped(owner: OwnerStates, logs: LogsInMemory) -> None:
@@ -111,7 +111,7 @@ def test_half_an_erasure_is_unresolved(owner: OwnerStates, logs: LogsInMemory, e
     owner.decide(register(1), erase(2))
     successor = OwnerStates(logs).recover(event_count)
     assert successor.store.get_value(UNRESOLVED_KEYS_MARKER)
-    assert successor.recover().state() == mask(ANN)
+    assert successor.recover().state() == redact_message(ANN)
     assert not successor.store.get_value(UNRESOLVED_KEYS_MARKER)
 
 
@@ -148,7 +148,7 @@ def test_accepted_loss_may_contain_erasures(owner: OwnerStates, logs: LogsInMemo
     with pytest.raises(ContradictionError) if not shard else nullcontext():
         successor.recover()
     successor.states.check_keys(is_loss_accepted=True)
-    assert successor.state() == mask(ANN)
+    assert successor.state() == redact_message(ANN)
     successor.decide(register(2, "d"))
     successor.states.flush()
     assert not successor.store.get_value(UNRESOLVED_KEYS_MARKER)
@@ -193,7 +193,7 @@ def test_crash_while_flushing_changes_nothing(owner: OwnerStates, logs: LogsInMe
         owner.states.flush()
     logs.compact()
     successor = successor_of(owner).recover()
-    assert (successor.state(), successor.state("d")) == (mask(ANN), ANN)
+    assert (successor.state(), successor.state("d")) == (redact_message(ANN), ANN)
     assert successor.keys.key_of("c") is None
 
 
@@ -222,26 +222,26 @@ def test_keys_of_other_owners_are_not_stored(owner: OwnerStates, logs: LogsInMem
     """Another owner ends these keys, and this owner would not notice it."""
     names = [f"c-{number}" for number in range(20)]
     owner.decide(*(register(number, name) for number, name in enumerate(names, 1)))
-    key_home = KeyHome("murmur2", 2, 0)
-    owner.keys.read_keys(0, key_home, clears_store=True)
+    key_filter = KeyFilter("murmur2", 2, 0)
+    owner.keys.read_keys(0, key_filter, clears_store=True)
     stored = {name for name in names if owner.cache.keys_of(name).current is not None}
-    assert stored == {name for name in names if key_home.matches(name.encode())} != {*names}
+    assert stored == {name for name in names if key_filter.matches(name.encode())} != {*names}
 
 
-def test_target_without_events_rereads_keys(owner: OwnerStates, logs: LogsInMemory) -> None:
-    """The key existed before the target partition did. Its parent has erased it, and the tombstone is compacted."""
-    home = KeyHome(
+def test_child_without_events_rereads_keys(owner: OwnerStates, logs: LogsInMemory) -> None:
+    """The key existed before the child partition did. Its parent has erased it, and the tombstone is compacted."""
+    key_filter = KeyFilter(
         "murmur2",
         2,
-        next(partition for partition in (0, 1) if KeyHome("murmur2", 2, partition).matches(b"c")),
+        next(partition for partition in (0, 1) if KeyFilter("murmur2", 2, partition).matches(b"c")),
     )
-    target_keys = OwnerKeys(CUSTOMER, logs.keys, 0, KEYRING, MemoryKeys(("k", "e")))
-    target_keys.read_keys(0, home)
-    assert target_keys.key_of("c") is not None
+    child_keys = OwnerKeys(CUSTOMER, logs.keys, 0, KEYRING, MemoryKeys(("k", "e")))
+    child_keys.read_keys(0, key_filter)
+    assert child_keys.key_of("c") is not None
     owner.decide(erase(1))
     logs.compact()
-    target_keys.read_keys(0, home)
-    assert target_keys.key_of("c") is None
+    child_keys.read_keys(0, key_filter)
+    assert child_keys.key_of("c") is None
 
 
 def test_few_keys_stay_decrypted(owner: OwnerStates, logs: LogsInMemory) -> None:
@@ -265,7 +265,9 @@ def test_key_cache_on_disk_is_read_back(logs: LogsInMemory, tmp_path: Path) -> N
 
 
 def test_standby_needs_the_newest_kek(owner: OwnerStates, logs: LogsInMemory) -> None:
-    """Its keyring lacks the KEK of the active run: it cannot take over, however often it asks."""
+    """The standby run's keyring lacks the KEK of the active run, so the standby run cannot take over, however often it
+    tries.
+    """
     owner.states.flush()
     standby = OwnerStates(logs, keyring=Keyring({"2027-01": b"n" * 64}))
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Pending target partitions fold before their activation, and the active run decides until they are ready."""
+"""Pending child partitions fold before their activation, and the active run decides until they are ready."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
-PARENT, TARGET = Partition("counter", 0), Partition("counter", 1)
+PARENT, CHILD = Partition("counter", 0), Partition("counter", 1)
 
 
 @pytest.fixture
@@ -67,17 +67,17 @@ def fail_if_called() -> None:
     raise AssertionError("the partition waits")
 
 
-def test_a_parent_waits_for_its_target(single: TopicHarness) -> None:
+def test_a_parent_waits_for_its_child(single: TopicHarness) -> None:
     with repartitioned_during_run(single) as old_plan, ExitStack() as stack:
-        plan, target_runs = single.plan(once=False, machine="next"), list[object]()
+        plan, child_runs = single.plan(once=False, machine="next"), list[object]()
 
-        def start_target() -> None:
-            if not target_runs:
-                target_runs.append(stack.enter_context(running_owners(plan, share=(1, 2))))
+        def start_child() -> None:
+            if not child_runs:
+                child_runs.append(stack.enter_context(running_owners(plan, share=(1, 2))))
 
-        wait(plan, PARENT, start_target)
+        wait(plan, PARENT, start_child)
         run_by_partition = {partition: claim and claim.run for partition, claim in claims(plan).items()}
-        assert (target_runs != [], run_by_partition) == (True, {PARENT: old_plan.run, TARGET: plan.run})
+        assert (child_runs != [], run_by_partition) == (True, {PARENT: old_plan.run, CHILD: plan.run})
 
 
 def test_a_silent_run_is_not_waited_for(single: TopicHarness) -> None:
@@ -85,7 +85,7 @@ def test_a_silent_run_is_not_waited_for(single: TopicHarness) -> None:
     repartition_topics(single, 2)
     plan = single.plan(timing=Timing(heartbeat_timeout=0.1))
     wait(plan, PARENT, lambda: None)
-    assert claims(plan)[TARGET] is None
+    assert claims(plan)[CHILD] is None
 
 
 def test_a_later_run_ends_the_waiting(single: TopicHarness) -> None:
@@ -106,14 +106,14 @@ def test_a_later_run_ends_the_waiting(single: TopicHarness) -> None:
 def test_only_parents_wait(single: TopicHarness) -> None:
     wait(single.plan(), PARENT, fail_if_called)
     with repartitioned_during_run(single):
-        wait(single.plan(machine="next"), TARGET, fail_if_called)
+        wait(single.plan(machine="next"), CHILD, fail_if_called)
 
 
-def test_a_target_folds_while_it_waits(single: TopicHarness) -> None:
-    """The target folds its parent's later decisions while it waits, so that its keys wait less after the split."""
+def test_a_child_folds_while_it_waits(single: TopicHarness) -> None:
+    """The child folds its parent's later decisions while it waits, so that its commands wait less after the split."""
     with repartitioned_during_run(single):
         plan = replace(single.plan(once=False), store="memory")
-        supervisor = DecidingSupervisor(plan, TARGET, single.aggregate, 0, threading.Event())
+        supervisor = DecidingSupervisor(plan, CHILD, single.aggregate, 0, threading.Event())
         with running_in_thread(supervisor.run, supervisor.stopping):
             eventually(lambda: supervisor.measures.step == "wait")
             store = supervisor.store

@@ -15,8 +15,8 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.keys.address import KeyRingAddress
 from tests.deciding.customers import (
     CUSTOMER_STATE,
-    MASKED_STATE,
     PERSONAL_TEXT,
+    REDACTED_STATE,
     customer_topics,
     decrypted_states,
     erase_command,
@@ -83,7 +83,7 @@ def test_erasing_ends_the_key(harness: TopicHarness) -> None:
     assert [outcome.data.status for outcome in harness.outcomes()][2:] == ["accepted", "unchanged"]
     erased = event_envelopes(harness)[-1]
     assert wrapped is not None and decode(erased.data) == {"key": wrapped.kid}
-    assert decrypted_states(harness) == {"c-1": MASKED_STATE, "c-2": CUSTOMER_STATE}
+    assert decrypted_states(harness) == {"c-1": REDACTED_STATE, "c-2": CUSTOMER_STATE}
     harness.send(register_command("c-1", 1))
     run_plan(harness.plan(machine="other"))
     assert decrypted_states(harness, "other") == {"c-1": CUSTOMER_STATE, "c-2": CUSTOMER_STATE}
@@ -103,9 +103,9 @@ def test_erased_customer_may_register_again(harness: TopicHarness) -> None:
         ("c-1", False),
         ("c-2", True),
     ]
-    assert decrypted_states(harness) == {"c-1": CUSTOMER_STATE, "c-2": MASKED_STATE}
+    assert decrypted_states(harness) == {"c-1": CUSTOMER_STATE, "c-2": REDACTED_STATE}
     run_plan(harness.plan(machine="other"))
-    assert decrypted_states(harness, "other") == {"c-1": CUSTOMER_STATE, "c-2": MASKED_STATE}
+    assert decrypted_states(harness, "other") == {"c-1": CUSTOMER_STATE, "c-2": REDACTED_STATE}
 
 
 @pytest.mark.covers("all-or-none")
@@ -130,7 +130,7 @@ def test_killed_owner_loses_no_key(harness: TopicHarness, point: str) -> None:
     for machine in ("state", "other"):
         run_plan(harness.plan(machine=machine))
         assert decrypted_states(harness, machine) == {
-            "c-1": MASKED_STATE,
+            "c-1": REDACTED_STATE,
             "c-2": CUSTOMER_STATE,
             "c-3": CUSTOMER_STATE,
         }

@@ -10,7 +10,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.scans.erased.verify import ErasureReport, verify_erasure
 from tests.deciding.customers import (
     CUSTOMER_STATE,
-    MASKED_STATE,
+    REDACTED_STATE,
     customer_topics,
     decrypted_states,
     erase_command,
@@ -39,7 +39,7 @@ def harness(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness
         register_command("bob", 1),
     )
     run_plan(customers.plan())
-    waiting_topics = [waiting.topic for waiting in erasure_report(customers).topics.expiring]
+    waiting_topics = [waiting.topic for waiting in erasure_report(customers).topic_search.remaining_records]
     assert waiting_topics == [customers.topics.commands]
     (erase_offset,) = [
         record.offset
@@ -56,7 +56,11 @@ def erasure_report(harness: TopicHarness) -> ErasureReport:
 
 def test_deleted_commands_do_not_delay_erasure(harness: TopicHarness) -> None:
     report = erasure_report(harness)
-    assert (report.count, report.topics.expiring, list(report.topics.erased)) == (0, [], ["ann"])
+    assert (
+        report.violation_count,
+        report.topic_search.remaining_records,
+        list(report.topic_search.erased),
+    ) == (0, [], ["ann"])
     assert harness.violations() == []
 
 
@@ -74,6 +78,6 @@ def test_owners_need_no_deleted_commands(harness: TopicHarness, machine: str) ->
     states = decrypted_states(harness, machine)
     assert (states.pop("cleo").name, states) == (
         "Cleo",
-        {"ann": MASKED_STATE, "bob": CUSTOMER_STATE, "dan": CUSTOMER_STATE},
+        {"ann": REDACTED_STATE, "bob": CUSTOMER_STATE, "dan": CUSTOMER_STATE},
     )
     assert harness.violations() == []

@@ -6,16 +6,25 @@ from pathlib import Path
 
 import pytest
 
+from cqrs_cli.deciding.catch_up import fold_visible
+from cqrs_cli.deciding.key_session import open_owner_keys
+from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.rebuild.rebuild import rebuild_shards
 from cqrs_cli.deciding.repartition import plan_with_future_partitions
+from cqrs_cli.deciding.state_cache import StateCache
+from cqrs_cli.kafka.clients import Isolation
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.readers import partition_count
+from cqrs_cli.kafka.topics.partitioner import producer_partition
+from cqrs_cli.kafka.topics.topics import Kind
 from cqrs_cli.state.key_cache import KeyCache
+from cqrs_cli.state.memory import MemoryStore
 from tests.deciding.checkpoints.checkpoint_runs import RESTORED_NOTE, data_files, run_once, write_checkpoints
 from tests.deciding.customers import (
     CUSTOMER_STATE,
-    MASKED_STATE,
     PERSONAL_TEXT,
+    REDACTED_STATE,
     customer_topics,
     decrypted_states,
     erase_command,
@@ -56,7 +65,7 @@ def release_commands(*subjects: str) -> list[CommandRecord]:
 
 
 def expected_states(*erased: str) -> dict[str, object]:
-    return {name: MASKED_STATE if name in (*NAMES[:2], *erased) else CUSTOMER_STATE for name in NAMES}
+    return {name: REDACTED_STATE if name in (*NAMES[:2], *erased) else CUSTOMER_STATE for name in NAMES}
 
 
 def test_rebuilt_shard_is_encrypted(harness: TopicHarness) -> None:
@@ -111,7 +120,7 @@ def test_deferred_command_is_encrypted(harness: TopicHarness) -> None:
 
 @pytest.mark.covers("growing")
 def test_keys_stay_in_their_partition(harness: TopicHarness) -> None:
-    """After a repartitioning, data keys stay in their partition of the keys topic, and the target's owner uses them."""
+    """After a repartitioning, data keys stay in their partition of the keys topic, and the child's owner uses them."""
     repartition_topics(harness, 4)
     harness.send(*(with_stale_partition(register_command(name, 1), 1) for name in NAMES[:3]))
     run_plan(harness.plan())
@@ -119,7 +128,7 @@ def test_keys_stay_in_their_partition(harness: TopicHarness) -> None:
     for machine in ("state", "state", "other"):
         run_plan(harness.plan(machine=machine))
         states = decrypted_states(harness, machine)
-        assert states == {name: MASKED_STATE if name == NAMES[3] else CUSTOMER_STATE for name in NAMES}
+        assert states == {name: REDACTED_STATE if name == NAMES[3] else CUSTOMER_STATE for name in NAMES}
     assert partition_count(harness.connection, harness.topics.keys) == 1
     ids = harness.plan().topics["customer"]
     with closing(
@@ -129,7 +138,32 @@ def test_keys_stay_in_their_partition(harness: TopicHarness) -> None:
     assert cached_names == {name for name in NAMES if harness.partition_of(name) == 0} - {NAMES[3]}
 
 
-def test_prepared_target_shards_are_encrypted(harness: TopicHarness) -> None:
+def test_parent_may_decide_while_its_child_reads(harness: TopicHarness) -> None:
+    """The child reads the keys after it has requested the end of the parent's events, so no key can be missing."""
+    plan = plan_with_future_partitions(harness.plan(once=False, machine="grown"), "customer", 2)
+    child, decided = Partition("customer", 1), list[str]()
+    name = next(
+        name for name in map("d-{}".format, range(99)) if producer_partition("murmur2", name.encode(), 2)
+    )
+
+    class LogOfBusyParent(PartitionLog):
+        def bounds(self, kind: Kind, isolation: Isolation = "read_committed") -> tuple[int, int]:
+            if kind == "events" and not decided:
+                decided.append(name)
+                harness.send(register_command(name, 1))
+                run_plan(harness.plan())
+            return super().bounds(kind, isolation)
+
+    store, window = MemoryStore(plan.deciding.window), plan.deciding.window
+    log = LogOfBusyParent(plan.connection, harness.topics, 1, plan.log(child).codec)
+    with open_owner_keys(plan, child, harness.aggregate, None) as keys:
+        cache = StateCache(harness.aggregate, store, store.token(), keys=keys)
+        fold_visible(log, harness.aggregate, cache, None, window, "", plan.read_assigned_keys(child))
+        cache.check_keys()
+    assert decided and name in dict(store.items())
+
+
+def test_prepared_child_shards_are_encrypted(harness: TopicHarness) -> None:
     plan = plan_with_future_partitions(harness.plan(once=False, machine="grown"), "customer", 2)
     rebuild_shards(plan, lambda now: None, lambda text: None)
     harness.send(erase_command(NAMES[2]))

@@ -89,7 +89,7 @@ def test_shorter_lineage_than_claim_is_refused() -> None:
         (log(last=None, committed=None, has_events=True), "events but no outcome", 0),
         (log(last=None, has_events=True, outcomes_start=7, claim=None), "events but no outcome", 0),
         (
-            log(last=None, committed=None, last_event=6, has_events=True, last_event_matches=True),
+            log(last=None, committed=None, last_event_command=6, has_events=True, last_event_matches=True),
             "no outcome",
             7,
         ),
@@ -113,8 +113,8 @@ def test_shorter_lineage_than_claim_is_refused() -> None:
             "7 is committed but 9 is decided",
             10,
         ),
-        (log(last_event=10), "command 10 has events but no outcome", 11),
-        (log(last=None, committed=None, last_event=3), "command 3 has events but no outcome", 4),
+        (log(last_event_command=10), "command 10 has events but no outcome", 11),
+        (log(last=None, committed=None, last_event_command=3), "command 3 has events but no outcome", 4),
         (log(committed=5), "offset 5 is committed but 9 is decided", 10),
         (log(committed=10, end=8), "offset 9 is decided but the log ends at 8", 8),
         (log(committed=25), "offset 25 is committed but the log ends at 20", 10),
@@ -140,7 +140,7 @@ def test_accepted_offset_overrides_contradictions() -> None:
 
 
 def test_expired_outcomes_defer_to_committed_offset() -> None:
-    state = log(last=None, has_events=True, last_event=9, outcomes_start=12)
+    state = log(last=None, has_events=True, last_event_command=9, outcomes_start=12)
     assert position(state) == 10
     assert position(state._replace(start=10)) == 10
     assert position(state._replace(outcomes_start=1)) == 10
@@ -186,7 +186,9 @@ def test_accepted_offset_covers_a_second_loss() -> None:
 
 
 def test_events_limit_the_accepted_offset() -> None:
-    state = log(last=None, committed=None, claim=None, has_events=True, last_event=6, last_event_matches=True)
+    state = log(
+        last=None, committed=None, claim=None, has_events=True, last_event_command=6, last_event_matches=True
+    )
     with pytest.raises(ContradictionError, match="no outcome"):
         position(state, accept_loss=6)
     assert position(state, accept_loss=7) == 7
@@ -206,7 +208,9 @@ def test_accepted_offset_counts_again_after_truncation() -> None:
 
 
 def test_used_offset_is_not_suggested_again() -> None:
-    state = log(last=9, last_event=11, committed=15, claim=claim(accepted=AcceptedLoss(12, (0, 0), 0)))
+    state = log(
+        last=9, last_event_command=11, committed=15, claim=claim(accepted=AcceptedLoss(12, (0, 0), 0))
+    )
     with pytest.raises(ContradictionError, match="command 11 has events but no outcome") as raised:
         position(state, accept_loss=12)
     assert raised.value.hint.endswith("bank:3@15")

@@ -22,11 +22,11 @@ log_states = st.builds(
     partitions=st.just(4),
     start=offsets,
     end=offsets,
-    last_outcome=st.none() | offsets,
+    last_outcome_command=st.none() | offsets,
     last_outcome_matches=st.booleans(),
     outcomes_start=st.sampled_from([0, 5]),
     has_events=st.booleans(),
-    last_event=st.none() | offsets,
+    last_event_command=st.none() | offsets,
     committed=st.none() | offsets,
     claim=st.sampled_from(
         [None, claim(), claim(topic_id=UNKNOWN_TOPIC, other_ids=UNKNOWN_TOPICS), CLAIM_WITH_LOSS]
@@ -43,12 +43,13 @@ def test_position_neither_repeats_nor_skips(state: LogState) -> None:
         assert error.exit_code == 5
         return
     first_undecided = 4 if state.claim == CLAIM_WITH_LOSS and state.outcomes_start <= 3 else 0
-    next_undecided = first_undecided if state.last_outcome is None else state.last_outcome + 1
+    next_undecided = first_undecided if state.last_outcome_command is None else state.last_outcome_command + 1
     assert state.start <= offset <= state.end
     assert offset >= next_undecided
-    # an owner skips further only by a trusted claim, and never beyond the committed offset
+    # an owner skips further only by a trusted claim, and never beyond the committed offset or the last event
+    event_end = 0 if state.last_event_command is None else state.last_event_command + 1
     assert offset == next_undecided or (
-        state.claim in (claim(), CLAIM_WITH_LOSS) and offset <= (state.committed or 0)
+        state.claim in (claim(), CLAIM_WITH_LOSS) and offset <= max(state.committed or 0, event_end)
     )
 
 
@@ -64,10 +65,10 @@ def test_accepted_offset_never_repeats_decisions(state: LogState, accept_loss: i
     if (
         state.last_outcome_matches
         and same_topic
-        and state.last_outcome is not None
-        and state.last_outcome < state.end
+        and state.last_outcome_command is not None
+        and state.last_outcome_command < state.end
     ):
-        assert offset > state.last_outcome
+        assert offset > state.last_outcome_command
 
 
 @given(log_states)

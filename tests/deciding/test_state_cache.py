@@ -1,5 +1,8 @@
 """Decisions are kept in memory until they are flushed into the shard."""
 
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 
 from aggregates.counter import Counter, decider
@@ -10,6 +13,7 @@ from cqrs_cli.core.stored import DedupEntry, StoredState
 from cqrs_cli.deciding.packing import pack, unpack
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
+from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.memory import MemoryStore
 from cqrs_cli.state.store import NotOwnerError, Positions
 
@@ -48,7 +52,7 @@ def test_staged_decisions_are_known_not_stored(cache: StateCache, store: MemoryS
     with cache.reading():
         assert cache.state("a") == state_at(1)
         assert cache.find_dedup_entry("a", "c1") == FIRST_ENTRY
-    assert cache.pending == 1
+    assert cache.pending_count == 1
     assert (stored_versions(store), store.positions()) == ({}, Positions())
 
 
@@ -56,7 +60,7 @@ def test_flush_applies_everything_at_once(cache: StateCache, store: MemoryStore)
     cache.stage(decisions_at(1), 11, 3, 4)
     cache.stage(decisions_at(2, clock=9), 12, 6, 7)
     cache.flush()
-    assert (cache.pending, stored_versions(store)) == (0, {"a": 2})
+    assert (cache.pending_count, stored_versions(store)) == (0, {"a": 2})
     assert store.positions() == Positions(12, 6, 7, 9)
 
 
@@ -65,6 +69,21 @@ def test_unwritten_topic_keeps_its_position(cache: StateCache, store: MemoryStor
     cache.stage(Decisions(9), 12, None, 5)
     cache.flush()
     assert store.positions() == Positions(12, 3, 5, 9)
+
+
+def test_staged_ids_stay_below_the_bound(tmp_path: Path) -> None:
+    """Decisions that resubmit a command or re-wrap keys remember no id."""
+    with closing(LmdbStore(tmp_path, 1000)) as store:
+        store.take_ownership("me", "")
+        cache = StateCache(COUNTER, store, "me")
+        id = "01a20cd5-8d19-75b2-bc9c-7125363e3ff3"
+        cache.stage(Decisions(5, dedup_entries={("a", id): FIRST_ENTRY}, greatest_id=id), 11, 3, 4)
+        cache.stage(Decisions(5), 12, 3, 5)
+        with cache.reading():
+            assert cache.greatest_id() == id
+        cache.flush()
+        with cache.reading():
+            assert cache.greatest_id() == id
 
 
 def test_flushed_decisions_are_still_known(cache: StateCache) -> None:
@@ -125,9 +144,9 @@ def test_cache_is_full_by_bytes(store: MemoryStore) -> None:
     store.take_ownership("me", "")
     cache = StateCache(COUNTER, store, "me", budget=10_000)
     cache.fold(Positions(events=1), {"a": state_at(1)})
-    max_waiting = cache.max_waiting
-    assert 5 < max_waiting < 10  # some 600 bytes each, in half the budget
-    states = {f"n{number}": state_at(number + 1) for number in range(max_waiting)}
+    max_waiting_states = cache.max_waiting_states
+    assert 5 < max_waiting_states < 10  # some 600 bytes each, in half the budget
+    states = {f"n{number}": state_at(number + 1) for number in range(max_waiting_states)}
     cache.stage(Decisions(5, states=states, dedup_entries={("a", "c"): FIRST_ENTRY}), 11, 3, 4)
     assert cache.is_full()
     cache.flush()

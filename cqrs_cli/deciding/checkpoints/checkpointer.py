@@ -5,14 +5,15 @@ import time
 from collections.abc import Callable, Sequence
 
 from cqrs_cli.deciding.checkpoints.child_process import (
-    Line,
+    ChildReport,
     WriteRequest,
     kill_child,
-    parse_lines,
+    parse_reports,
     start_child,
 )
 from cqrs_cli.deciding.checkpoints.source import checkpoint_source
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
+from cqrs_cli.observer import observing, reached
 from cqrs_cli.ownership.timing import Timing
 
 #: Seconds between two checks of the last child process.
@@ -34,14 +35,15 @@ class Checkpointer:
             for supervisor in supervisors
             if supervisor.plan.checkpoints and supervisor.plan.store == "lmdb"
         ]
-        self._due_at = dict.fromkeys(checkpointed_supervisors, 0.0)  # time of the next checkpoint, monotonic
+        #: The times of the next checkpoints, monotonic seconds.
+        self._due_at = dict.fromkeys(checkpointed_supervisors, 0.0)
         self._child: subprocess.Popen[bytes] | None = None
-        self._started_at = 0.0  # start of the child process, monotonic
-        self._failed_supervisors: set[DecidingSupervisor] = set()  # whose last checkpoint failed
-        self._copied_supervisors: list[DecidingSupervisor] = []  # whose shards the child process copies
+        self._started_at = 0.0  # start of the child process, monotonic seconds
+        self._failed_supervisors: set[DecidingSupervisor] = set()  # the last checkpoint of each has failed
+        self._child_supervisors: list[DecidingSupervisor] = []  # the child process copies their shards
 
     def write_due_checkpoints(self) -> None:
-        """Take the result of a child process that has ended, or start a child process for due checkpoints."""
+        """Record the result of a child process that has ended, or start a child process for due checkpoints."""
         if self._child is not None:
             self._poll_child(self._timing.checkpoint_deadline)
             return
@@ -58,8 +60,8 @@ class Checkpointer:
         """Write the last checkpoint of each shard whose owner has ended without an error. Before that, wait for the
         child process that is running.
 
-        The call takes at most `seconds`, and ends when `may_continue`, which is called several times a second, returns
-        False. A failure becomes a note in the owner's result.
+        The call takes at most `seconds`. It ends earlier when `may_continue`, which is called several times a second,
+        returns False. A failure becomes a note in the owner's result.
         """
         supervisors = [
             supervisor
@@ -70,7 +72,7 @@ class Checkpointer:
         ]
         deadline = time.monotonic() + min(seconds, self._timing.checkpoint_deadline)
         for supervisor in supervisors:
-            supervisor.measures.enter_step("checkpoint")
+            _enter_step(supervisor, "checkpoint")
         if supervisors and self._wait_for_child(deadline, may_continue):
             if time.monotonic() < deadline:
                 self._start_child(supervisors, 0.0)
@@ -80,18 +82,20 @@ class Checkpointer:
                     self._report_failure(supervisor, "the previous checkpoint was not ready in time")
         self.close()
         for supervisor in supervisors:
-            supervisor.measures.enter_step("ended")
+            _enter_step(supervisor, "ended")
 
     def _start_child(self, supervisors: list[DecidingSupervisor], interval: float) -> None:
         sources = [
             checkpoint_source(supervisor.plan, supervisor.partition, supervisor.aggregate)
             for supervisor in supervisors
         ]
-        self._started_at, self._copied_supervisors = time.monotonic(), supervisors
+        self._started_at, self._child_supervisors = time.monotonic(), supervisors
         self._child = start_child(WriteRequest(sources, interval))
 
     def _wait_for_child(self, deadline: float, may_continue: Callable[[], bool]) -> bool:
-        """Wait for the child process until this time; return False if `may_continue` has ended the wait."""
+        """Wait for the child process until `deadline` (monotonic seconds). Return False if `may_continue()` has ended
+        the wait.
+        """
         while self._child is not None:
             if not may_continue():
                 return False
@@ -100,7 +104,7 @@ class Checkpointer:
         return True
 
     def _poll_child(self, time_limit: float) -> None:
-        """Take the result of the child process if it has ended, or kill it if it has taken too long."""
+        """Record the result of the child process if it has ended; kill it after `time_limit` seconds."""
         assert self._child is not None
         if self._child.poll() is not None:
             text, _ = self._child.communicate()
@@ -108,24 +112,27 @@ class Checkpointer:
         elif (duration := time.monotonic() - self._started_at) > time_limit:
             kill_child(self._child)
             self._record_results(
-                b"", f"{self._copied_supervisors[0].plan.checkpoints} has taken more than {duration:.0f} s"
+                b"", f"{self._child_supervisors[0].plan.checkpoints} has taken more than {duration:.0f} s"
             )
         else:
             return
         self._child = None
 
     def _record_results(self, text: bytes, failure: str) -> None:
+        """Compute the times of the next checkpoints from the output of the child process (`text`). `failure`: the error
+        of each partition without a report.
+        """
         now = time.monotonic()
-        for supervisor in self._copied_supervisors:
+        for supervisor in self._child_supervisors:
             self._due_at[supervisor] = now + min(self._interval, self._timing.checkpoint_retry)
-        lines = {line.partition: line for line in parse_lines(text)}
-        for number, supervisor in enumerate(self._copied_supervisors):
-            line = lines.get(number, Line(error=failure))
-            if line.error:
-                self._report_failure(supervisor, line.error)
+        reports = {report.source_index: report for report in parse_reports(text)}
+        for index, supervisor in enumerate(self._child_supervisors):
+            report = reports.get(index, ChildReport(error=failure))
+            if report.error:
+                self._report_failure(supervisor, report.error)
             else:
                 self._failed_supervisors.discard(supervisor)
-                age = time.time() - line.written / 1000
+                age = time.time() - report.written / 1000
                 self._due_at[supervisor] = now + (
                     self._interval - age if 0 <= age < self._interval else self._interval
                 )
@@ -135,12 +142,17 @@ class Checkpointer:
         supervisor.report(error, "no checkpoint is written")
         if supervisor not in self._failed_supervisors:
             self._failed_supervisors.add(supervisor)
-            supervisor.notes.append(
-                f"no checkpoint of {supervisor.log.log_name('commands')} is written: {error}"
-            )
+            supervisor.add_note(f"no checkpoint of {supervisor.log.log_name('commands')} is written: {error}")
 
     def close(self) -> None:
-        """Kill the running child process: a checkpoint without a manifest does not count."""
+        """Kill the running child process. This is safe: it writes the manifest last, and a checkpoint without a
+        manifest does not count.
+        """
         if self._child is not None:
             kill_child(self._child)
             self._child = None
+
+
+def _enter_step(supervisor: DecidingSupervisor, step: str) -> None:
+    with observing(*supervisor.listeners):
+        reached("owner.step", step=step)

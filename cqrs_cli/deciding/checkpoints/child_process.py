@@ -23,6 +23,7 @@ from cqrs_cli.deciding.checkpoints.fetch import fetch_checkpoint
 from cqrs_cli.deciding.checkpoints.source import CheckpointSource
 from cqrs_cli.deciding.checkpoints.write import write_checkpoint
 from cqrs_cli.errors import CqrsError
+from cqrs_cli.observer import message_listener, observing
 
 #: Added to the niceness of the process, because deciding has priority.
 _NICENESS = 10
@@ -37,17 +38,17 @@ _KILL_TIMEOUT = 2.0
 _MAX_NOTE_LENGTH = 1_000
 
 
-class Line(msgspec.Struct, omit_defaults=True):
-    """One line of a child process: a note, an error about a partition, the progress of a download, or the newest
+class ChildReport(msgspec.Struct, omit_defaults=True):
+    """A line that a child process prints: a note, an error about a partition, the progress of a download, or the newest
     checkpoint of a partition.
 
-    Samples: `{"done":52428800}`, `{"partition":2,"error":"…"}`
+    Samples: `{"downloaded":52428800}`, `{"source_index":2,"error":"…"}`
     """
 
-    partition: int = -1  # index of the source in the request
+    source_index: int = -1  # in `WriteRequest.sources`
     note: str = ""
     error: str = ""
-    done: int = 0  # downloaded bytes
+    downloaded: int = 0  # bytes
     written: int = 0  # time of the checkpoint, ms
     aggregates: int = 0  # number of aggregates in the checkpoint
     size: int = 0  # of the checkpoint, bytes
@@ -91,11 +92,11 @@ def start_child(request: WriteRequest | FetchRequest) -> "subprocess.Popen[bytes
     return child
 
 
-def parse_lines(text: bytes) -> Iterator[Line]:
-    """Yield the lines of a child process. Truncated lines, and lines that a library printed, are skipped."""
+def parse_reports(text: bytes) -> Iterator[ChildReport]:
+    """Yield the reports of a child process. Truncated lines, and lines that a library printed, are skipped."""
     for line in text.splitlines():
         with suppress(msgspec.DecodeError):
-            yield msgspec.json.decode(line, type=Line)
+            yield msgspec.json.decode(line, type=ChildReport)
 
 
 def kill_child(child: "subprocess.Popen[bytes]") -> None:
@@ -107,40 +108,43 @@ def kill_child(child: "subprocess.Popen[bytes]") -> None:
         child.wait(_KILL_TIMEOUT)
 
 
-def _print_line(**members: Any) -> None:
-    sys.stdout.buffer.write(msgspec.json.encode(Line(**members)) + b"\n")
+def _print_report(**members: Any) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(ChildReport(**members)) + b"\n")
     sys.stdout.buffer.flush()
 
 
 def _write(request: WriteRequest) -> None:
-    for number, source in enumerate(request.sources):
+    """Write the checkpoints, and print a report about each source."""
+    for index, source in enumerate(request.sources):
         try:
             newest = write_checkpoint(source, request.interval)
         except CqrsError as error:
-            _print_line(partition=number, error=str(error)[:_MAX_NOTE_LENGTH])
+            _print_report(source_index=index, error=str(error)[:_MAX_NOTE_LENGTH])
         else:
-            _print_line(partition=number, written=0 if newest is None else newest.written)
+            _print_report(source_index=index, written=0 if newest is None else newest.written)
 
 
 def _fetch(request: FetchRequest) -> None:
+    """Download a checkpoint. Print its progress, and at the end an error or the facts about the checkpoint."""
     reported_at = 0.0
 
-    def report_progress(done: int) -> None:
+    def report_progress(downloaded: int) -> None:
         nonlocal reported_at
         if time.monotonic() - reported_at > _PROGRESS_INTERVAL:
             reported_at = time.monotonic()
-            _print_line(done=done)
+            _print_report(downloaded=downloaded)
 
     def report(text: str) -> None:
-        _print_line(note=text[:_MAX_NOTE_LENGTH])
+        _print_report(note=text[:_MAX_NOTE_LENGTH])
 
     try:
-        manifest = fetch_checkpoint(request.source, request.rejected, request.folder, report, report_progress)
+        with observing(message_listener(report)):
+            manifest = fetch_checkpoint(request.source, request.rejected, request.folder, report_progress)
     except CqrsError as error:
-        _print_line(error=str(error)[:_MAX_NOTE_LENGTH])
+        _print_report(error=str(error)[:_MAX_NOTE_LENGTH])
         return
     if manifest is not None:
-        _print_line(
+        _print_report(
             sha256=manifest.sha256,
             written=manifest.written,
             aggregates=manifest.aggregates,

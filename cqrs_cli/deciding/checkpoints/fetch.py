@@ -3,10 +3,10 @@
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from cqrs_cli import failpoints
 from cqrs_cli.deciding.checkpoints.source import CheckpointSource
 from cqrs_cli.errors import UnavailableError
-from cqrs_cli.state.checkpoint.checkpoints import DamagedError
+from cqrs_cli.observer import reached
+from cqrs_cli.state.checkpoint.checkpoints import DamagedCheckpointError
 from cqrs_cli.state.checkpoint.manifest import Manifest
 from cqrs_cli.state.environment import DATA_FILE
 
@@ -15,18 +15,16 @@ def fetch_checkpoint(
     source: CheckpointSource,
     rejected: Collection[str],
     folder: Path,
-    report: Callable[[str], None],
     report_progress: Callable[[int], None] = lambda downloaded_bytes: None,
 ) -> Manifest | None:
     """Download LMDB's file of the newest usable checkpoint into `folder`; return None if no checkpoint can be used.
 
-    `rejected`: SHA-256s of checkpoints that failed before. `report` gets a line for each checkpoint that is skipped or
-    cannot be downloaded. Raises `UnavailableError` if the store cannot list its checkpoints, or the broker does not
-    answer.
+    `rejected`: SHA-256s of checkpoints that failed before. The operator gets a message about each checkpoint that
+    is not used. Raises `UnavailableError` if the store cannot list its checkpoints, or the broker does not answer.
     """
     checkpoints, log_name = source.checkpoints(), source.log.log_name("commands")
     manifests = sorted(
-        checkpoints.manifests(report), key=lambda manifest: manifest.positions.commands, reverse=True
+        checkpoints.manifests(), key=lambda manifest: manifest.positions.commands, reverse=True
     )
     if not manifests:
         return None
@@ -40,10 +38,10 @@ def fetch_checkpoint(
         if not reason:
             try:
                 checkpoints.download(manifest, folder / DATA_FILE, report_progress)
-            except (DamagedError, UnavailableError) as error:
+            except (DamagedCheckpointError, UnavailableError) as error:
                 reason = error.message
             else:
-                failpoints.reached("checkpoint.fetched")
+                reached("checkpoint.fetched")
                 return manifest
-        report(f"{log_name}: {manifest} is not used: {reason}")
+        reached("message", text=f"{log_name}: {manifest} is not used: {reason}")
     return None

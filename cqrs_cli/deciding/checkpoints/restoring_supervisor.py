@@ -9,14 +9,15 @@ from functools import cached_property
 
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.deciding.checkpoints.child_process import (
+    ChildReport,
     FetchRequest,
-    Line,
     kill_child,
-    parse_lines,
+    parse_reports,
     start_child,
 )
 from cqrs_cli.deciding.checkpoints.source import CheckpointSource, checkpoint_source
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
+from cqrs_cli.observer import reached
 from cqrs_cli.state.checkpoint.temporary_folder import temporary_folder
 from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.open_store import OpenStore
@@ -40,46 +41,47 @@ class RestoringSupervisor(DecidingSupervisor):
         if self._used_sha256:  # a shard is opened again only after damage
             self._rejected |= {self._used_sha256}
             self._used_sha256 = ""
-        opened = super().open_store()
-        if not opened.is_new:
-            return opened
-        self.measures.enter_step("restore")
-        path, log_name = self._source.shard, self._source.log.log_name("commands")
+        open_result = super().open_store()
+        if not open_result.is_new:
+            return open_result
+        reached("owner.step", step="restore")
+        path, log_name = self._source.shard_folder, self._source.log.log_name("commands")
         with temporary_folder(path, "fetch") as folder:
-            fetched = self._download(FetchRequest(self._source, self._rejected, folder))
-            if fetched is None:
-                return opened
-            opened.store.close()
-            checkpoint = f"the checkpoint of {rfc3339(fetched.written)}"
+            checkpoint_report = self._download(FetchRequest(self._source, self._rejected, folder))
+            if checkpoint_report is None:
+                return open_result
+            open_result.store.close()
+            checkpoint = f"the checkpoint of {rfc3339(checkpoint_report.written)}"
             try:
                 store = install_shard(path, folder, self._source.identity, limits=self.timing.shard_limits)
             except CorruptError as error:
-                self._rejected |= {fetched.sha256}
-                self.notes.append(f"{log_name}: {checkpoint} is not used: {error.message}")
+                self._rejected |= {checkpoint_report.sha256}
+                self.add_note(f"{log_name}: {checkpoint} is not used: {error.message}")
                 return super().open_store()
-        self._used_sha256 = fetched.sha256
-        self.notes.append(
-            f"{log_name}: began with {checkpoint} (aggregates: {fetched.aggregates:,}, {fetched.size / 1e6:,.1f} MB)"
+        self._used_sha256 = checkpoint_report.sha256
+        self.add_note(
+            f"{log_name}: began with {checkpoint} (aggregates: {checkpoint_report.aggregates:,}, "
+            f"{checkpoint_report.size / 1e6:,.1f} MB)"
         )
         return OpenStore(store, is_new=False)
 
-    def _download(self, request: FetchRequest) -> Line | None:
+    def _download(self, request: FetchRequest) -> ChildReport | None:
         """Download a checkpoint into the folder of the request.
 
-        Return the line about it; None if there is no checkpoint.
+        Return its report; None if there is no checkpoint.
         """
-        fetched: Line | None = None
-        for line in self._lines(request):
-            if line.note or line.error:
+        checkpoint_report: ChildReport | None = None
+        for report in self._reports(request):
+            if report.note or report.error:
                 log_name = self._source.log.log_name("commands")
-                self.notes.append(line.note or f"{log_name}: no checkpoint is used: {line.error}")
-            if line.sha256:
-                fetched = line
-        return fetched
+                self.add_note(report.note or f"{log_name}: no checkpoint is used: {report.error}")
+            if report.sha256:
+                checkpoint_report = report
+        return checkpoint_report
 
-    def _lines(self, request: FetchRequest) -> Iterator[Line]:
-        """Yield the lines of a child process for the request, until the process ends or does not answer in time, or the
-        task is stopped.
+    def _reports(self, request: FetchRequest) -> Iterator[ChildReport]:
+        """Yield the reports of a child process for the request. End if the process ends or does not answer in time, or
+        if the task is stopped.
         """
         child = start_child(request)
         assert child.stdout is not None
@@ -93,13 +95,13 @@ class RestoringSupervisor(DecidingSupervisor):
                         data = os.read(pipe.fileno(), 65536)
                         if not data:
                             if child.wait():
-                                yield Line(error=f"its process ended with code {child.returncode}")
+                                yield ChildReport(error=f"its process ended with code {child.returncode}")
                             break
                         last_answer_at = time.monotonic()
                         complete_lines, _, partial_line = (partial_line + data).rpartition(b"\n")
-                        yield from parse_lines(complete_lines)
+                        yield from parse_reports(complete_lines)
                     elif time.monotonic() - last_answer_at > timeout:
-                        yield Line(error=f"{request.source.uri} has not answered for {timeout:.0f} s")
+                        yield ChildReport(error=f"{request.source.uri} has not answered for {timeout:.0f} s")
                         break
         finally:
             kill_child(child)

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.deciding.history import history_mismatch
+from cqrs_cli.deciding.history_check import history_mismatch
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Kind
@@ -22,11 +22,11 @@ _FOLDED_KINDS: tuple[Kind, ...] = ("commands", "events", "outcomes", "deferred")
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSource:
-    """One partition: its log, its shard on this machine, and its folder in the checkpoint store. It can be pickled."""
+    """The checkpoints of one partition, its shard on this machine and its log. It is pickled for a child process."""
 
     log: PartitionLog
     identity: Identity
-    shard: Path
+    shard_folder: Path
     uri: str  # of the checkpoint store
     keep: int  # the number of checkpoints to keep
 
@@ -34,7 +34,7 @@ class CheckpointSource:
         """Return the partition's checkpoints, without a request to the store."""
         folder = open_folder(self.uri, Path("/"))
         return Checkpoints(
-            folder.subfolder(self.identity.cluster_id, self.shard.parent.name, str(self.log.partition))
+            folder.subfolder(self.identity.cluster_id, self.shard_folder.parent.name, str(self.log.partition))
         )
 
     def loss(self) -> str:
@@ -64,7 +64,7 @@ def checkpoint_source(plan: Plan, partition: Partition, aggregate: Aggregate) ->
     return CheckpointSource(
         plan.log(partition),
         plan.identity(partition, aggregate),
-        plan.shard(partition),
+        plan.shard_folder(partition),
         plan.checkpoints,
         plan.checkpoints_kept,
     )

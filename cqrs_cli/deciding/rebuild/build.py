@@ -15,13 +15,14 @@ from confluent_kafka import KafkaException
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.deciding.catch_up import fold_visible
+from cqrs_cli.deciding.key_session import open_owner_keys
 from cqrs_cli.deciding.measures import Measures
-from cqrs_cli.deciding.open_keys import open_owner_keys
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.recover import is_permanent
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.kafka.clients import unreachable_error
+from cqrs_cli.observer import observing
 from cqrs_cli.ownership.claim import parse_claim
 from cqrs_cli.ownership.timing import ErrorDuration
 from cqrs_cli.registry import load
@@ -39,9 +40,7 @@ class ShardSize(NamedTuple):
     bytes: int  # on disk
 
 
-def build_shard(
-    plan: Plan, partition: Partition, aggregate: Aggregate, folder: Path, measures: Measures
-) -> ShardSize:
+def build_shard(plan: Plan, partition: Partition, aggregate: Aggregate, folder: Path) -> ShardSize:
     """Build a shard in an empty folder, from all records that are committed at present. Raises `ContradictionError` for
     an inconsistent log, as a run would, and the store's errors for a full disk.
     """
@@ -58,17 +57,18 @@ def build_shard(
             cache = StateCache(aggregate, store, store.token(), plan.cache_bytes, keys)
             try:
                 assigned_keys = plan.read_assigned_keys(partition)
-                # Before a repartitioning this partition does not exist.
+                # `fold_visible` needs no claim for a child partition that waits for its parent's split.
                 is_pending = assigned_keys.phase == "wait"
                 claim = None if is_pending else parse_claim(log.committed_position().metadata)
                 window = plan.deciding.window
-                fold_visible(log, aggregate, cache, claim, window, measures, topic_id, assigned_keys)
+                fold_visible(log, aggregate, cache, claim, window, topic_id, assigned_keys)
                 cache.check_keys(claim is not None and claim.accepted is not None)
                 break
             except ContradictionError as error:
                 if is_permanent(error) or error_duration.persists_for(plan.timing.inconsistency_timeout):
                     raise
-                time.sleep(plan.timing.first_pause)  # a transaction of the active owner is partly visible
+                # Perhaps only a part of a transaction of the active owner is visible now: read again.
+                time.sleep(plan.timing.first_restart_delay)
         store.sync()
         return ShardSize(store.count(), (folder / DATA_FILE).stat().st_blocks * 512)
 
@@ -85,7 +85,8 @@ def serve_build(plan: Plan, partition: Partition, folder: Path, parent: Pipe) ->
     result: ShardSize | CqrsError
     try:
         aggregate = load(partition.aggregate, plan.package, plan.root)
-        result = build_shard(plan, partition, aggregate, folder, measures)
+        with observing(measures.listener):
+            result = build_shard(plan, partition, aggregate, folder)
     except CqrsError as error:
         result = error
     except KafkaException as error:

@@ -17,6 +17,7 @@ from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.rebuild.build import ShardSize, serve_build
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka import readers
+from cqrs_cli.observer import message_listener, observing
 from cqrs_cli.registry import load
 from cqrs_cli.state.checkpoint.temporary_folder import temporary_folder
 from cqrs_cli.state.errors import MOUNTS, reject_network_file_system, translate_errors
@@ -59,39 +60,38 @@ def rebuild_shards(
     partitions = plan.partitions()
     with ExitStack() as stack:
         folders = {
-            partition: stack.enter_context(_temporary_folder_next_to(plan.shard(partition), mounts))
+            partition: stack.enter_context(_temporary_folder_next_to(plan.shard_folder(partition), mounts))
             for partition in partitions
         }
         builders = stack.enter_context(_BuildProcesses(plan, folders))
         sizes = builders.build_all(show_progress)
-        return {
-            partition: _install(plan, partition, folders[partition], sizes[partition], report)
-            for partition in partitions
-        }
+        with observing(message_listener(report)):
+            return {
+                partition: _install(plan, partition, folders[partition], sizes[partition])
+                for partition in partitions
+            }
 
 
 @contextmanager
-def _temporary_folder_next_to(shard: Path, mounts: Path) -> Iterator[Path]:
-    """Create an empty folder next to a shard, for the block."""
-    reject_network_file_system(shard, mounts)
+def _temporary_folder_next_to(shard_folder: Path, mounts: Path) -> Iterator[Path]:
+    """Create an empty folder next to a shard, and delete it after the `with` block."""
+    reject_network_file_system(shard_folder, mounts)
     with ExitStack() as stack:
-        with translate_errors(shard):
-            folder = stack.enter_context(temporary_folder(shard, "rebuild"))
+        with translate_errors(shard_folder):
+            folder = stack.enter_context(temporary_folder(shard_folder, "rebuild"))
         yield folder
 
 
-def _install(
-    plan: Plan, partition: Partition, folder: Path, size: ShardSize, report: Callable[[str], None]
-) -> RebuiltShard:
-    path, aggregate = plan.shard(partition), load(partition.aggregate, plan.package, plan.root)
-    in_use, identity = is_locked(path), plan.identity(partition, aggregate)
-    install_shard(path, folder, identity, "rebuilt", report, plan.timing.shard_limits).close()
+def _install(plan: Plan, partition: Partition, folder: Path, size: ShardSize) -> RebuiltShard:
+    shard_folder, aggregate = plan.shard_folder(partition), load(partition.aggregate, plan.package, plan.root)
+    in_use, identity = is_locked(shard_folder), plan.identity(partition, aggregate)
+    install_shard(shard_folder, folder, identity, "rebuilt", plan.timing.shard_limits).close()
     return RebuiltShard(size, in_use)
 
 
 class _BuildProcesses:
-    """The child processes that build shards, at most one for each core that this process may use. At the end of the
-    block, running processes are killed.
+    """The child processes that build shards, at most one for each core that this process may use. Use as a context
+    manager, which kills running child processes at its end.
     """
 
     def __init__(self, plan: Plan, folders: dict[Partition, Path]) -> None:
@@ -100,7 +100,7 @@ class _BuildProcesses:
         self._folders = folders
         self._queue = list(folders)
         self._running: dict[Pipe, tuple[Partition, BaseProcess]] = {}
-        self._folded = dict.fromkeys(folders, 0)
+        self._folded = dict.fromkeys(folders, 0)  # the number of folded records of each partition
         self._sizes: dict[Partition, ShardSize] = {}
 
     def __enter__(self) -> "_BuildProcesses":
@@ -141,6 +141,7 @@ class _BuildProcesses:
         self._running[reader] = partition, process
 
     def _receive(self, pipe: Pipe, log_sizes: dict[Partition, int]) -> None:
+        """Handle a message of a child process: its progress, its result or its error, which is raised."""
         partition, process = self._running[pipe]
         try:
             message: int | ShardSize | CqrsError = pipe.recv()
@@ -162,17 +163,18 @@ class _BuildProcesses:
 
 
 def _log_sizes(plan: Plan) -> dict[Partition, int]:
-    """Return the sum of the ends of each partition's events and outcomes. A partition that does not exist yet has its
-    parent's sum.
+    """Return the number of events and outcomes of each partition, estimated by the ends of its logs. A partition that
+    does not exist yet has the number of its parent.
     """
     sizes: dict[Partition, int] = {}
     for name, aggregate_topics in plan.topics.items():
         topics = aggregate_topics.topics
-        existing = range(readers.partition_count(plan.connection, topics.commands))
+        existing_partitions = range(readers.partition_count(plan.connection, topics.commands))
         events, outcomes = (
-            readers.bounds(plan.connection, topic, existing) for topic in (topics.events, topics.outcomes)
+            readers.bounds(plan.connection, topic, existing_partitions)
+            for topic in (topics.events, topics.outcomes)
         )
         for number in range(aggregate_topics.partitions):
-            source = number % len(existing)
-            sizes[Partition(name, number)] = events[source][1] + outcomes[source][1]
+            log_partition = number % len(existing_partitions)
+            sizes[Partition(name, number)] = events[log_partition][1] + outcomes[log_partition][1]
     return sizes

@@ -14,6 +14,7 @@ from cqrs_cli.deciding.checkpoints.child_process import WriteRequest, start_chil
 from cqrs_cli.deciding.checkpoints.fetch import fetch_checkpoint
 from cqrs_cli.deciding.checkpoints.write import write_checkpoint
 from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.observer import message_listener, observing
 from cqrs_cli.ownership.timing import Timing
 from tests.deciding.checkpoints.checkpoint_runs import (
     RESTORED_NOTE,
@@ -66,7 +67,8 @@ def fetch_best_checkpoint(counters: TopicHarness, into: Path) -> tuple[int | Non
     """Return the number of commands in the checkpoint that is used, if any, and the notes about other checkpoints."""
     notes: list[str] = []
     (source,) = checkpoint_sources(counters)
-    manifest = fetch_checkpoint(source, (), into, notes.append)
+    with observing(message_listener(notes.append)):
+        manifest = fetch_checkpoint(source, (), into)
     return None if manifest is None else manifest.positions.commands, notes
 
 
@@ -75,7 +77,9 @@ def fetch_best_checkpoint(counters: TopicHarness, into: Path) -> tuple[int | Non
 def test_damaged_checkpoint_is_replaced_by_older(
     counters: TopicHarness, tmp_path: Path, damaged_content: bytes | None
 ) -> None:
-    """A damaged checkpoint is replaced by the next older one. If this one is damaged too, the log is used."""
+    """In place of a damaged checkpoint, the next older checkpoint is used. Without an intact checkpoint, the log is
+    used.
+    """
     write_two_checkpoints(counters)
     older, newer = data_files(counters)
     assert fetch_best_checkpoint(counters, tmp_path) == (20, [])
@@ -93,7 +97,7 @@ def test_damaged_checkpoint_is_replaced_by_older(
 
 @pytest.mark.covers("checkpoint")
 def test_contradicting_checkpoints_are_not_used(counters: TopicHarness, tmp_path: Path) -> None:
-    """A checkpoint is not used if the log contains other records than then, or ends earlier, as after a restore."""
+    """A checkpoint is not used if the log has other records now, or ends earlier, as after a restore."""
     write_two_checkpoints(counters)
     newest, _ = checkpoints_of(counters).manifests()
     positions = newest.positions
@@ -156,7 +160,9 @@ def test_silent_store_stops_no_owner(counters: TopicHarness, capsys: pytest.Capt
             f"s3://bucket/x?scheme=http&region=here&endpoint_override=127.0.0.1:{server.getsockname()[1]}"
         )
         with running_owners(
-            changed(checkpoint_plan(counters, checkpoints=silent_store), targets=None, timing=short_timeouts)
+            changed(
+                checkpoint_plan(counters, checkpoints=silent_store), end_offsets=None, timing=short_timeouts
+            )
         ) as owner:
             eventually(lambda: counters.position_and_claim()[0] == 10)
             eventually(lambda: "has taken more than" in capsys.readouterr().err)
@@ -185,7 +191,7 @@ def test_no_new_commands_write_no_checkpoint(counters: TopicHarness) -> None:
 @pytest.mark.covers("checkpoint")
 def test_owners_write_while_they_decide(counters: TopicHarness) -> None:
     counters.send(*increment_commands(10))
-    plan = changed(checkpoint_plan(counters, checkpoint_every=0.1), targets=None)
+    plan = changed(checkpoint_plan(counters, checkpoint_every=0.1), end_offsets=None)
     with running_owners(plan):
         eventually(lambda: checkpoints_of(counters).newest() is not None)
         counters.send(*increment_commands(10, first=10))
@@ -221,7 +227,7 @@ def test_killed_writers_damage_no_checkpoint(
 
 @pytest.mark.slow
 @pytest.mark.covers("checkpoint")
-@pytest.mark.parametrize("point", ["checkpoint.installed", "recover.taken", "recover.events"])
+@pytest.mark.parametrize("point", ["checkpoint.installed", "recover.owned", "recover.events"])
 def test_owner_killed_at_its_start(counters: TopicHarness, point: str) -> None:
     write_two_checkpoints(counters)
     assert OwnerProcess(checkpoint_plan(counters, "new"), f"{point}:1:kill").was_killed()

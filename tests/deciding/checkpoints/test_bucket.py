@@ -64,7 +64,9 @@ def test_owners_decide_without_the_store(
     counters.send(*increment_commands(10))
     with running_owners(
         replace(
-            checkpoint_plan(counters, checkpoint_every=0.1, **checkpoint_setting), targets=None, timing=timing
+            checkpoint_plan(counters, checkpoint_every=0.1, **checkpoint_setting),
+            end_offsets=None,
+            timing=timing,
         )
     ) as owner:
         eventually(lambda: newest_command_count(counters, checkpoint_setting) >= 10)

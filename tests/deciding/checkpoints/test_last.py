@@ -53,14 +53,14 @@ def test_once_run_ends_with_a_checkpoint(harness: TopicHarness) -> None:
 
 
 def test_stopped_run_writes_a_checkpoint(harness: TopicHarness) -> None:
-    with running_owners(replace(hourly_checkpoint_plan(harness), targets=None)) as owner:
+    with running_owners(replace(hourly_checkpoint_plan(harness), end_offsets=None)) as owner:
         eventually(lambda: harness.position_and_claim()[0] == 20)
         assert checkpointed_commands(harness) == 10
     assert (owner.error(), owner.notes(), checkpointed_commands(harness)) == (None, [], 20)
 
 
 def test_superseded_run_writes_no_checkpoint(harness: TopicHarness) -> None:
-    with running_owners(replace(hourly_checkpoint_plan(harness), targets=None)) as owner:
+    with running_owners(replace(hourly_checkpoint_plan(harness), end_offsets=None)) as owner:
         eventually(lambda: harness.position_and_claim()[0] == 20)
         run_plan(harness.plan(machine="other"))
         assert isinstance(owner.error(), TakenOverError)

@@ -110,11 +110,11 @@ def test_clock_ahead_decides_nothing_early(harness: TopicHarness) -> None:
 @pytest.mark.parametrize(
     "point",
     [
-        "again.said",
+        "resubmit.produced",
         "commit.after",
         *(
             pytest.param(point, marks=pytest.mark.nightly)
-            for point in ("again.before", "again.noted", "apply.before", "recover.deferred")
+            for point in ("resubmit.before", "resubmit.updated", "apply.before", "recover.deferred")
         ),
     ],
 )

@@ -15,6 +15,7 @@ from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.rebuild.build import build_shard
 from cqrs_cli.deciding.rebuild.rebuild import RebuildProgress, RebuiltShard, rebuild_shards
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
+from cqrs_cli.observer import observing
 from cqrs_cli.state.lmdb_store import LmdbStore
 from tests.support.commands import increment_commands, mixed_commands
 from tests.support.eventlog import append_records, counter_event
@@ -73,7 +74,7 @@ def test_rebuilt_shards_equal_live_ones(bank: TopicHarness) -> None:
 def test_active_owner_keeps_its_old_shard(counters: TopicHarness) -> None:
     """During a rebuild the owner continues with the old shard. The next owner starts with the new shard."""
     counters.send(*increment_commands(10))
-    with running_owners(replace(counters.plan(), targets=None)):
+    with running_owners(replace(counters.plan(), end_offsets=None)):
         eventually(lambda: counters.position_and_claim()[0] == 10)
         (rebuilt,) = rebuild_and_read(counters)
         assert rebuilt.in_use
@@ -149,7 +150,8 @@ def test_built_shard_has_the_committed_records(counters: TopicHarness, tmp_path:
     counters.send(*increment_commands(10))
     run_plan(counters.plan())
     plan, measures = counters.plan(), Measures()
-    built = build_shard(plan, Partition("counter", 0), counters.aggregate, tmp_path, measures)
+    with observing(measures.listener):
+        built = build_shard(plan, Partition("counter", 0), counters.aggregate, tmp_path)
     store = LmdbStore(tmp_path, plan.deciding.window)
     assert (store.count(), store.token(), store.positions().commands) == (built.aggregates, "", 10)
     assert plan.identity(Partition("counter", 0), counters.aggregate).differences(store.identity()) == ""

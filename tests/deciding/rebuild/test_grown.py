@@ -9,7 +9,6 @@ import pytest
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding.catch_up import fold_unfenced
-from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.rebuild.rebuild import rebuild_shards
 from cqrs_cli.deciding.repartition import plan_with_future_partitions
@@ -69,8 +68,8 @@ def inherited_value(harness: TopicHarness, machine: str, partition: int) -> byte
     return value
 
 
-def test_target_shards_are_built_before_repartitioning(harness: TopicHarness) -> None:
-    """A target's shard has its own keys and the positions of its parents.
+def test_child_shards_are_built_before_repartitioning(harness: TopicHarness) -> None:
+    """A child's shard has its own keys and the positions of its parents.
 
     The run adds later records, ids and deferrals.
     """
@@ -103,8 +102,8 @@ def test_prepared_shards_are_used(harness: TopicHarness) -> None:
 def test_shard_ahead_of_log_is_rebuilt(harness: TopicHarness) -> None:
     """Kafka has lost a commit that was visible when the shard was made."""
     build(harness, 4, "new")
-    path, target = harness.shard_path("new", 3), Partition("counter", 3)
-    identity = plan_with_future_partitions(harness.plan(), "counter", 4).identity(target, harness.aggregate)
+    path, child = harness.shard_path("new", 3), Partition("counter", 3)
+    identity = plan_with_future_partitions(harness.plan(), "counter", 4).identity(child, harness.aggregate)
     with closing(open_shard(path, identity).store) as store:
         store.set_value("inherited", b'{"1":[0,0,1000000]}', store.token())
     inode = path.stat().st_ino
@@ -115,7 +114,9 @@ def test_shard_ahead_of_log_is_rebuilt(harness: TopicHarness) -> None:
 
 
 def test_shard_before_the_split_is_rebuilt(harness: TopicHarness) -> None:
-    """The shard was meant to be made before the repartitioning, but the parents split and decided more before that."""
+    """The shards were planned before the repartitioning, but built after the parents had split and decided further
+    commands.
+    """
     plan = plan_with_future_partitions(harness.plan(once=False, machine="new"), "counter", 4)
     repartition_topics(harness, 4)
     run_plan(harness.plan())
@@ -150,21 +151,19 @@ def test_partition_count_must_be_a_multiple(harness: TopicHarness) -> None:
         build(harness, 3, "new")
 
 
-def test_targets_fold_before_the_split(harness: TopicHarness, tmp_path: Path) -> None:
-    """While a target waits for its parent, it folds visible records, and it reads each record once."""
+def test_children_fold_before_the_split(harness: TopicHarness, tmp_path: Path) -> None:
+    """While a child waits for its parent, it folds visible records, and it reads each record once."""
     repartition_topics(harness, 4)
-    plan, target = harness.plan(once=False), Partition("counter", 3)
+    plan, child = harness.plan(once=False), Partition("counter", 3)
     (tmp_path / "shard").mkdir()
     with closing(LmdbStore(tmp_path / "shard", plan.deciding.window)) as store:
         log, read_keys = (
             _RecordingLog(harness.connection, harness.topics, 3),
-            partial(plan.read_assigned_keys, target),
+            partial(plan.read_assigned_keys, child),
         )
         for expected_starts in ([0], []):
             _READ_STARTS.clear()
-            fold_unfenced(
-                log, harness.aggregate, store, plan.deciding.window, 2**20, Measures(), "", read_keys
-            )
+            fold_unfenced(log, harness.aggregate, store, plan.deciding.window, 2**20, "", read_keys)
             assert [
                 start for number, kind, start in _READ_STARTS if (number, kind) == (1, "events")
             ] == expected_starts

@@ -1,4 +1,4 @@
-"""Checks that a log is the log from which a shard was folded, by the evidence in the shard's positions."""
+"""Checks that a shard was folded from the present log: the last folded records must still be at their offsets."""
 
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Kind
@@ -15,9 +15,10 @@ def check_history(log: PartitionLog, last_event: Evidence | None, last_outcome: 
 
 
 def history_mismatch(log: PartitionLog, last_event: Evidence | None, last_outcome: Evidence | None) -> str:
-    """Return why the log is not the log that was folded; empty if it is.
+    """Return why the log cannot be the log from which the shard was folded; empty if no difference is found.
 
-    Only the last folded event and outcome are compared, if retention has not deleted them and the log reaches them.
+    Only the last folded event and outcome are compared. A record that retention has deleted, or that is after the end
+    of the log, is not compared.
     """
     last_folded: tuple[tuple[Kind, Evidence | None], ...] = (
         ("events", last_event),
