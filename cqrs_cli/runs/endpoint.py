@@ -19,6 +19,7 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 
 from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.telemetry.otel.tracing import metrics_exporter
 
 #: Seconds without a heartbeat of the driver until it counts as stuck: longer than a driver waits for a broker, or
 #: for the resubmission of a task.
@@ -29,7 +30,7 @@ FRESH_TIMEOUT = 30.0
 
 
 class JobSnapshot(Protocol):
-    """A snapshot of a job. `polled_at`: the time of the snapshot, in monotonic seconds."""
+    """A snapshot of a job, polled at the time `polled_at` (monotonic seconds)."""
 
     @property
     def polled_at(self) -> float: ...
@@ -39,10 +40,10 @@ _Snapshot = TypeVar("_Snapshot", bound=JobSnapshot)
 
 
 class SnapshotCollector(Protocol[_Snapshot]):
-    """A Prometheus collector of the last snapshot. `polled_systems`: the systems that a poll asks, such as "Kafka"."""
+    """A Prometheus collector of the last snapshot of a job."""
 
     snapshot: _Snapshot | None
-    polled_systems: str
+    polled_systems: str  # the systems that a poll asks, such as "Kafka"; for messages
 
     def waiting_by_name(self) -> dict[str, str]:
         """Return the partitions without progress at present, each with the reason."""
@@ -69,7 +70,7 @@ class Endpoint(Generic[_Snapshot]):
         self._last_heartbeat = clock()
         registry = CollectorRegistry(auto_describe=False)
         registry.register(metrics)
-        handler = _handler(registry, self.health, self.readiness)
+        handler = _make_handler(registry, self.health, self.readiness)
         try:
             self._server = _server(host, port, handler)
         except OSError as error:
@@ -80,6 +81,7 @@ class Endpoint(Generic[_Snapshot]):
         self.port = int(self._server.server_address[1])
         self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
         self._thread.start()
+        self._exporter = metrics_exporter(registry)
 
     def update(self, snapshot: _Snapshot) -> None:
         """Serve this snapshot from now on."""
@@ -109,13 +111,15 @@ class Endpoint(Generic[_Snapshot]):
             return {"ready": False, "why": "the run has not begun"}
         if self._clock() - snapshot.polled_at > FRESH_TIMEOUT:
             return {"ready": False, "why": f"no answer from {self._metrics.polled_systems}"}
-        waiting = self._metrics.waiting_by_name()
-        if with_standby and waiting and self._metrics.is_standby():
+        waiting_partitions = self._metrics.waiting_by_name()
+        if with_standby and waiting_partitions and self._metrics.is_standby():
             return {"ready": True, "standby": True}
-        return {"ready": not waiting, "waiting": waiting}
+        return {"ready": not waiting_partitions, "waiting": waiting_partitions}
 
     def close(self) -> None:
         """Stop serving."""
+        if self._exporter is not None:
+            self._exporter.close()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(timeout=2)
@@ -133,7 +137,7 @@ def _server(host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> _Ser
     return (_IPv6Server if ":" in host else _Server)((host, port), handler)
 
 
-def _handler(
+def _make_handler(
     registry: CollectorRegistry,
     health: Callable[[], dict[str, object]],
     readiness: Callable[[bool], dict[str, object]],
@@ -161,7 +165,7 @@ def _handler(
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             if self.command != "HEAD":
-                with suppress(ConnectionError):  # the client has not waited
+                with suppress(ConnectionError):  # the client has closed the connection
                     self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:

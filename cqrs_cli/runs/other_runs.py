@@ -1,4 +1,4 @@
-"""Finds other active runs of the same topics: `--once` leaves their work to them, and a takeover names them."""
+"""Finds other active runs of the same topics, because `--once` leaves them their work, and a takeover names them."""
 
 import time
 from collections import defaultdict
@@ -22,8 +22,8 @@ _INTERVAL = 0.25
 
 
 def active_runs(plan: Plan) -> dict[str, int]:
-    """Return the runs that have not released their claims on the plan's partitions, with the number of commands that
-    each has decided there.
+    """Return run → number of commands that it has decided, for each run that has not released its claims on the
+    plan's partitions.
     """
     commands_by_run: dict[str, int] = {}
     for claim in _open_claims(_partition_claims(plan)).values():
@@ -32,16 +32,18 @@ def active_runs(plan: Plan) -> dict[str, int]:
 
 
 def undecided_part(plan: Plan, report: Callable[[str], None], timeout: float = INACTIVE_AFTER) -> Plan | None:
-    """Return the part of a `--once` plan that no other run decides: aggregates with undecided commands before the end
-    offsets in `plan.targets`, or with due deferred commands that no run resubmits. None if no aggregate is left.
+    """Return the part of a `--once` plan that is left for this run; None if no aggregate is left.
+
+    An aggregate is left if it has undecided commands before `plan.end_offsets` and no other run decides them, or if it
+    has due deferred commands and no other run resubmits them.
 
     Waits for an aggregate that another run is deciding, until that run has finished or has decided nothing for
     `timeout` seconds. Raises `UnavailableError`.
     """
-    assert plan.targets is not None
+    assert plan.end_offsets is not None
     names = wait_for_idle_names(
         lambda: _partition_claims(plan),
-        plan.targets,
+        plan.end_offsets,
         lambda partition: partition.aggregate,
         report,
         timeout,
@@ -50,22 +52,29 @@ def undecided_part(plan: Plan, report: Callable[[str], None], timeout: float = I
     names |= _names_with_due_commands(plan, set(plan.topics) - names, timeout)
     if not names:
         return None
-    targets = {partition: end for partition, end in plan.targets.items() if partition.aggregate in names}
+    end_offsets = {
+        partition: end for partition, end in plan.end_offsets.items() if partition.aggregate in names
+    }
     return replace(
-        plan, topics={name: plan.topics[name] for name in plan.topics if name in names}, targets=targets
+        plan,
+        topics={name: plan.topics[name] for name in plan.topics if name in names},
+        end_offsets=end_offsets,
     )
 
 
 def unhandled_part(
     plan: ProcessPlan, report: Callable[[str], None], timeout: float = INACTIVE_AFTER
 ) -> ProcessPlan | None:
-    """Return the part of a `--once` plan for processes that no other run handles; waits as `undecided_part` does."""
-    assert plan.targets is not None
+    """Return the part of a process plan that no other run handles; None if nothing remains.
+
+    Waits for process managers of other runs as `undecided_part` waits for aggregates.
+    """
+    assert plan.end_offsets is not None
     if any(committed.offset is None for committed in _subscription_claims(plan).values()):
-        return plan  # a new process, which must commit its start position
+        return plan  # a new process manager, which must commit its start position
     names = wait_for_idle_names(
         lambda: _subscription_claims(plan),
-        plan.targets,
+        plan.end_offsets,
         lambda subscription: subscription.process,
         report,
         timeout,
@@ -75,15 +84,19 @@ def unhandled_part(
     return replace(
         plan,
         subscriptions=[subscription for subscription in plan.subscriptions if subscription.process in names],
-        targets={
-            subscription: end for subscription, end in plan.targets.items() if subscription.process in names
+        end_offsets={
+            subscription: end
+            for subscription, end in plan.end_offsets.items()
+            if subscription.process in names
         },
     )
 
 
 def _names_with_due_commands(plan: Plan, names: Iterable[str], timeout: float) -> set[str]:
-    """Return the aggregates with a due deferred command; if another run has claimed the partition, the command must
-    have been due for `timeout` seconds.
+    """Return the aggregates among `names` with a due deferred command.
+
+    If another run has claimed the command's partition, a command counts only after it has been due for `timeout`
+    seconds: before, the other run may still resubmit it.
     """
     topics = {name: plan.topics[name] for name in names}
     now = time.time()
@@ -102,19 +115,20 @@ _Partition = TypeVar("_Partition", Partition, Subscription)
 
 def wait_for_idle_names(
     read_claims: Callable[[], Mapping[_Partition, CommittedClaim]],
-    targets: Mapping[_Partition, int],
+    end_offsets: Mapping[_Partition, int],
     name_of: Callable[[_Partition], str],
     report: Callable[[str], None],
     timeout: float,
     clock: Callable[[], float] = time.monotonic,
     is_blocked: Callable[[_Partition, CommittedClaim], bool] = lambda partition, committed: False,
 ) -> set[str]:
-    """Return the names of aggregates or processes with positions before their targets and without an active run.
+    """Return the names of aggregates or processes with positions before their end offsets and without an active run.
 
-    Waits for active runs as `undecided_part` does. `is_blocked` returns True for a partition in which no owner could
-    continue now: then a run without progress still counts as active.
+    Waits for active runs as `undecided_part` does. `end_offsets`: partition → the offset that its position must reach.
+    `is_blocked` returns True for a partition in which no owner could continue now: then a run without progress still
+    counts as active.
     """
-    # Name → timer of the seconds for which its positions have not moved.
+    # Name → timer of the seconds for which the positions of this name have not moved.
     unchanged_timers: dict[str, UnchangedTimer] = defaultdict(UnchangedTimer)
     is_reported = False
     while True:
@@ -122,7 +136,7 @@ def wait_for_idle_names(
         unfinished_claims = {
             partition: committed
             for partition, committed in read_claims().items()
-            if (committed.offset or 0) < targets[partition]
+            if (committed.offset or 0) < end_offsets[partition]
         }
         answered_at = clock()
         names = {name_of(partition) for partition in unfinished_claims}

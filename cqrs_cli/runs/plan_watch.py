@@ -23,26 +23,28 @@ class PlanChangedError(CqrsError):
 class PlanWatch:
     """The topics of a run's plan, with their ids and partition counts, and its source files.
 
-    A repartitioning extends the commands topic last, so only this topic of an aggregate is checked.
+    A repartitioning adds partitions to the commands topic last, so only this topic of an aggregate is checked.
     """
 
-    def __init__(self, plan: Plan, processes: ProcessPlan | None, sources: SourceWatch | None = None) -> None:
+    def __init__(
+        self, plan: Plan, process_plan: ProcessPlan | None, sources: SourceWatch | None = None
+    ) -> None:
         self._sources = sources
         aggregate_topics = {info.topics.commands: info for info in plan.topics.values()}
         self._aggregates = {topic: info.topics.aggregate for topic, info in aggregate_topics.items()}
         self._counts = {topic: info.partitions for topic, info in aggregate_topics.items()}
         ids = {topic: info.ids["commands"] for topic, info in aggregate_topics.items()}
-        for subscription in () if processes is None else processes.subscriptions:
+        for subscription in () if process_plan is None else process_plan.subscriptions:
             source = subscription.source
-            if source.aggregate not in plan.topics and processes is not None:
-                events = processes.events[source.topic]
+            if source.aggregate not in plan.topics and process_plan is not None:
+                events_topic = process_plan.events_topics[source.topic]
                 self._aggregates[source.topic] = source.aggregate
-                self._counts[source.topic], ids[source.topic] = events.partitions, events.topic_id
+                self._counts[source.topic], ids[source.topic] = events_topic.partitions, events_topic.topic_id
         self._owned_aggregates: frozenset[str] = frozenset()
         self._topics = track_topics(plan.connection, ids, self._recreated_error, _CHECK_INTERVAL)
 
     def check(self, owned_partitions: Collection[RunPartition]) -> None:
-        """Raise `PlanChangedError` for an extended or recreated topic, and `CqrsError` for changed source files.
+        """Raise `PlanChangedError` for a topic with new partitions or a new id, `CqrsError` for changed source files.
 
         Topics of an aggregate of which the run owns a partition are not checked: the owners continue by their plan
         until another run splits the partitions. Source files are not checked while the run owns any partition.

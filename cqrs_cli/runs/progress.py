@@ -1,11 +1,11 @@
-"""The progress of a run, read from the claims."""
+"""Reads the progress of a run for its driver, from the committed claims and the owners' reports."""
 
 import threading
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from cqrs_cli.deciding.errors import hidden_commands
+from cqrs_cli.deciding.errors import transactions_hiding_commands
 from cqrs_cli.deciding.measures import REBUILDING
 from cqrs_cli.deciding.plan import OwnerResult, Partition, Plan
 from cqrs_cli.deciding.report import OwnerReport
@@ -24,36 +24,37 @@ from cqrs_cli.runs.takeover import Takeover
 
 
 class BrokerAnswer(NamedTuple):
-    """The answer to a poll: the committed claims, and the (start, end) of each log; `bounds` may be an error
-    instead.
-    """
+    """The broker's answer to a poll."""
 
-    claims: dict[RunPartition, CommittedClaim]
+    claims: dict[RunPartition, CommittedClaim]  # partition → its committed claim
+    #: Partition → (start, end) of its log, or the error that made the bounds unavailable.
     bounds: dict[RunPartition, tuple[int, int]] | UnavailableError
 
 
 class Progress:
     """Reads the claims of a run's partitions and subscriptions. Use as a context manager."""
 
-    def __init__(self, plan: Plan, reports: Reports, processes: ProcessPlan | None = None) -> None:
-        self._plan, self._processes = plan, processes
-        self.topics = None if processes is None else events_topic_identity(processes, processes.subscriptions)
+    def __init__(self, plan: Plan, reports: Reports, process_plan: ProcessPlan | None = None) -> None:
+        self._plan, self._process_plan = plan, process_plan
+        self.topic_identity = (
+            None if process_plan is None else events_topic_identity(process_plan, process_plan.subscriptions)
+        )
         self.reports, self._report_silence = reports, ReportSilence()
-        self._silence: dict[Partition, float] = {}  # seconds without a report
-        self.takeover = Takeover(plan, processes)
+        self._silence: dict[Partition, float] = {}  # partition → seconds without a report of its owner
+        self.takeover = Takeover(plan, process_plan)
         self._resubmissions = 0  # the number of resubmitted tasks
-        # Claims and reports from earlier submissions do not count.
-        self._min_submissions = dict.fromkeys(run_partitions(plan, processes), plan.submission)
+        # Partition → its newest submission. Claims and reports from earlier submissions do not count.
+        self._min_submissions = dict.fromkeys(run_partitions(plan, process_plan), plan.submission)
         self.owned_partitions: frozenset[RunPartition] = frozenset()
-        self._claims: dict[RunPartition, Claim] = {}
+        self._own_claims: dict[RunPartition, Claim] = {}  # partition → the last claim of this run
         # While this run is a standby: the partitions that another run has claimed.
         self._claimed_by_others: set[RunPartition] = set()
-        # Partition with waiting commands → position, and the time (monotonic seconds) at which it was first observed.
+        # Partition with undecided commands → its position, and when a poll first saw this position (monotonic seconds).
         self._undecided_since: dict[Partition, tuple[int, float]] = {}
-        # The identities of the reported transactions that hide commands.
+        # The identities of the open transactions that are already reported, because they hide commands from owners.
         self._reported_transactions: set[tuple[str, int, int, int]] = set()
-        self._hidden_checked_at = 0.0
-        subscription_slots = processes.claim_slots().items() if processes else ()
+        self._hidden_checked_at = 0.0  # the last search for such transactions (monotonic seconds)
+        subscription_slots = process_plan.claim_slots().items() if process_plan else ()
         claim_slots: dict[RunPartition, ClaimSlot] = dict([*plan.claim_slots().items(), *subscription_slots])
         self.claim_slots = claim_slots.values()
         self._claim_reader, self._poll_lock = ClaimReader(plan.connection, claim_slots), threading.Lock()
@@ -65,8 +66,10 @@ class Progress:
         with self._poll_lock:  # a poll in another thread may still be running
             self._claim_reader.__exit__()
 
-    def note_submission(self, partitions: Sequence[RunPartition], submission: int) -> None:
-        """Watch this submission of these partitions: claims of earlier submissions no longer count."""
+    def record_submission(self, partitions: Sequence[RunPartition], submission: int) -> None:
+        """Record the number of the newest submission of these partitions to Spark. Their claims and reports from
+        earlier submissions no longer count.
+        """
         self._resubmissions += submission > self._plan.submission
         self._min_submissions.update(dict.fromkeys(partitions, submission))
 
@@ -90,11 +93,11 @@ class Progress:
     def store_answer(self, answer: BrokerAnswer) -> Snapshot:
         """Store the broker's answer; return the progress. Raises `UnavailableError` if the answer has no log bounds."""
         claims, bounds = answer
-        self._silence = self._report_silence.observe(self._reports())
+        self._silence = self._report_silence.observe(self._submission_reports())
         self.takeover.observe_claims(claims)
         for partition, committed in claims.items():
             if committed.claim is not None and committed.claim.run == self._plan.run:
-                self._claims[partition] = committed.claim
+                self._own_claims[partition] = committed.claim
         if self._plan.timing.standby_timeout is not None:
             self._claimed_by_others = {
                 partition
@@ -109,25 +112,27 @@ class Progress:
         if isinstance(bounds, UnavailableError):
             raise bounds
         lags = {
-            partition: self._lag(partition, claims[partition].offset or 0, *bounds[partition])
+            partition: self._observe_lag(partition, claims[partition].offset or 0, *bounds[partition])
             for partition in self._plan.partitions()
         }
         counts = {
             partition: claim.counts
-            for partition, claim in self._claims.items()
+            for partition, claim in self._own_claims.items()
             if isinstance(partition, Partition)
         }
-        unowned = [partition for partition in self._plan.partitions() if not self._is_claimed(partition)]
+        unowned_partitions = [
+            partition for partition in self._plan.partitions() if not self._is_claimed(partition)
+        ]
         return Snapshot(
             polled_at=time.monotonic(),
             counts=counts,
             lag=sum(lags.values()),
             lags=lags,
-            reports=self._reports(),
-            silent=frozenset(self._reports()) - self._current_reports().keys(),
-            unowned=tuple(unowned),
+            reports=self._submission_reports(),
+            silent=frozenset(self._submission_reports()) - self._live_reports().keys(),
+            unowned=tuple(unowned_partitions),
             resubmissions=self._resubmissions,
-            processes=self._process_progress(claims, bounds),
+            process_progress=self._process_progress(claims, bounds),
         )
 
     def _process_progress(
@@ -135,34 +140,34 @@ class Progress:
         claims: "dict[RunPartition, CommittedClaim]",
         bounds: "dict[RunPartition, tuple[int, int]]",
     ) -> ProcessProgress | None:
-        """Return the progress of the processes. The positions are read from their copies, the group offsets."""
-        if self._processes is None:
+        """Return the progress of the process managers, by their group offsets, which are copies of their positions."""
+        if self._process_plan is None:
             return None
-        subscriptions, events = self._processes.subscriptions, self._processes.events
-        positions, waiting = {}, set()
+        subscriptions, events_topics = self._process_plan.subscriptions, self._process_plan.events_topics
+        positions, waiting_children = {}, set()
         for subscription in subscriptions:
             source, offset = subscription.source, claims[subscription].offset
             if offset is not None:
                 positions[subscription] = offset
-            elif events[source.topic].is_target_partition(source.partition):
-                waiting.add(subscription)
+            elif events_topics[source.topic].is_child_partition(source.partition):
+                waiting_children.add(subscription)
         log_ends = {subscription: bounds[subscription][1] for subscription in subscriptions}
         return ProcessProgress(
             polled_at=time.monotonic(),
             positions=positions,
-            ends=self._processes.targets or log_ends,
+            ends=self._process_plan.end_offsets or log_ends,
             claimed=frozenset(filter(self._is_claimed, subscriptions)),
-            waiting=frozenset(waiting),
+            waiting_children=frozenset(waiting_children),
             resubmissions=self._resubmissions,
         )
 
     def _is_claimed(self, partition: RunPartition) -> bool:
         """True if the partition was claimed since its last submission."""
-        if partition in self._claimed_by_others or partition not in self._claims:
+        if partition in self._claimed_by_others or partition not in self._own_claims:
             return False
-        return self._claims[partition].submission >= self._min_submissions[partition]
+        return self._own_claims[partition].submission >= self._min_submissions[partition]
 
-    def _reports(self) -> dict[Partition, OwnerReport]:
+    def _submission_reports(self) -> dict[Partition, OwnerReport]:
         """Return the reports of owners from current submissions."""
         return {
             partition: report
@@ -170,12 +175,12 @@ class Progress:
             if report.submission >= self._min_submissions[partition]
         }
 
-    def _current_reports(self) -> dict[Partition, OwnerReport]:
+    def _live_reports(self) -> dict[Partition, OwnerReport]:
         """Return the reports of owners that still send reports."""
         timeout = self._plan.timing.report_timeout
         return {
             partition: report
-            for partition, report in self._reports().items()
+            for partition, report in self._submission_reports().items()
             if self._silence.get(partition, 0.0) < timeout
         }
 
@@ -184,24 +189,23 @@ class Progress:
 
         False if there is no such partition, or if an owner has not sent its first report yet.
         """
-        reports = self._reports()
-        deciding = [partition for partition in partitions if isinstance(partition, Partition)]
-        return bool(deciding) and all(
-            partition in reports and self._silence.get(partition, 0.0) > timeout for partition in deciding
+        reports = self._submission_reports()
+        aggregate_partitions = [partition for partition in partitions if isinstance(partition, Partition)]
+        return bool(aggregate_partitions) and all(
+            partition in reports and self._silence.get(partition, 0.0) > timeout
+            for partition in aggregate_partitions
         )
 
     def rebuilding_partitions(self) -> list[Partition]:
-        """Return the partitions whose owners fold their shards, before the claim or after it."""
-        return [
-            partition for partition, report in self._current_reports().items() if report.step in REBUILDING
-        ]
+        """Return the partitions whose owners build their shards, from a checkpoint or from the log."""
+        return [partition for partition, report in self._live_reports().items() if report.step in REBUILDING]
 
     def is_checkpointing(self) -> bool:
-        """True if an owner has ended, and writes the last checkpoint of its shard."""
-        return any(report.step == "checkpoint" for report in self._current_reports().values())
+        """True if the last checkpoint of a shard is being written, after the shard's owner has ended."""
+        return any(report.step == "checkpoint" for report in self._live_reports().values())
 
-    def _lag(self, partition: Partition, offset: int, start: int, end: int) -> int:
-        """Return the number of undecided commands; store the position, and the time of its last change."""
+    def _observe_lag(self, partition: Partition, offset: int, start: int, end: int) -> int:
+        """Return the number of undecided commands; store the position, and when it was first seen."""
         position = max(start, offset)
         if position >= end:
             self._undecided_since.pop(partition, None)
@@ -210,7 +214,7 @@ class Progress:
         return max(0, end - position)
 
     def new_hiding_transactions(self, timeout: float) -> list[OpenTransaction]:
-        """Return the transactions of clients that have hidden commands for `timeout` seconds, each only once."""
+        """Return clients' transactions that have hidden commands for `timeout` seconds. Each is returned only once."""
         now = time.monotonic()
         stuck_partitions = [
             partition
@@ -223,7 +227,7 @@ class Progress:
         topic_partitions = [
             (self._plan.topics[name].topics.commands, number) for name, number in stuck_partitions
         ]
-        transactions = hidden_commands(self._plan.connection, topic_partitions)
+        transactions = transactions_hiding_commands(self._plan.connection, topic_partitions)
         new_transactions = [
             transaction
             for transaction in transactions
@@ -242,7 +246,7 @@ class Progress:
             f"{partition.aggregate} partition {partition.number}: {claim.suspects}"
             if isinstance(partition, Partition)
             else f"{partition}: {describe_suspects(claim.suspects)}"
-            for partition, claim in sorted(self._claims.items(), key=str)
+            for partition, claim in sorted(self._own_claims.items(), key=str)
             if partition in partitions and claim.suspects is not None
         ]
 
@@ -253,7 +257,11 @@ class Progress:
         except UnavailableError:
             last_snapshot = Snapshot(time.monotonic())
         process_results = [owner_exit for owner_exit in exits if isinstance(owner_exit, ProcessResult)]
-        processes = last_snapshot.processes
+        totals = {
+            "commands": sum(result.commands for result in process_results),
+            "cpu": sum(result.cpu_seconds for result in process_results),
+        }
+        process_progress = last_snapshot.process_progress
         return Snapshot(
             polled_at=time.monotonic(),
             counts={
@@ -262,8 +270,10 @@ class Progress:
                 if isinstance(owner_exit, OwnerResult)
             },
             lag=last_snapshot.lag,
-            cpu=sum(owner_exit.cpu_seconds for owner_exit in exits),
-            reports=self._reports(),
+            cpu_seconds=sum(owner_exit.cpu_seconds for owner_exit in exits),
+            reports=self._submission_reports(),
             resubmissions=self._resubmissions,
-            processes=None if processes is None else processes.with_results(process_results),
+            process_progress=None
+            if process_progress is None
+            else process_progress.with_results(process_results, **totals),
         )

@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping
 
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.report import OwnerReport, decode_report
-from cqrs_cli.following.processes.plan import ABOUT_PROCESSES
-from cqrs_cli.telemetry.datagrams import decode_message
 from cqrs_cli.telemetry.listener import DatagramListener
 
 #: One poll of the driver counts at most this many seconds of silence.
@@ -25,8 +23,9 @@ class ReportSilence:
         self._order_and_silence: dict[Partition, tuple[tuple[int, int, int], float]] = {}
 
     def observe(self, reports: Mapping[Partition, OwnerReport]) -> dict[Partition, float]:
-        """Store the latest reports; return the seconds of silence of each partition. An owner that has ended reports
-        no more, and is not silent.
+        """Store the latest reports; return the seconds of silence of each partition.
+
+        An owner that has ended is not silent, although it sends no more reports.
         """
         polled_at = self._clock()
         elapsed_seconds, self._polled_at = min(polled_at - self._polled_at, _MAX_POLL_SECONDS), polled_at
@@ -41,33 +40,14 @@ class Reports(DatagramListener):
     """Receives the reports of a run's owners. Use as a context manager."""
 
     def __init__(self, host: str) -> None:
-        self._latest: dict[Partition, OwnerReport] = {}
-        self._seen_messages: set[tuple[str, str]] = set()
-        self._process_messages: list[str] = []
+        self._latest: dict[Partition, OwnerReport] = {}  # partition → its latest report
         super().__init__(host)
 
     def latest_reports(self) -> dict[Partition, OwnerReport]:
         """Return the last report of each partition that has sent a report."""
         return dict(self._latest)
 
-    def new_messages(self) -> list[str]:
-        """Return the messages of owners and processes that were not returned before."""
-        messages = [(ABOUT_PROCESSES, text) for text in list(self._process_messages)]
-        for partition, report in sorted(self.latest_reports().items()):
-            messages += ((partition.aggregate, text) for text in report.notes)
-        return [text for subject, text in messages if self.is_new(subject, text)]
-
-    def is_new(self, subject: str, text: str) -> bool:
-        """True for the first message with this text about `subject`, an aggregate's name or `ABOUT_PROCESSES`."""
-        is_known = (subject, text) in self._seen_messages
-        self._seen_messages.add((subject, text))
-        return not is_known
-
-    def _receive(self, body: bytes) -> None:
-        text = decode_message(body)
-        if text is not None:  # from a process
-            self._process_messages.append(text)
-            return
+    def _receive_report(self, body: bytes) -> None:
         report = decode_report(body)
         if report is None:
             return

@@ -6,9 +6,9 @@ from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 RunPartition = Partition | Subscription
 
 
-def run_partitions(plan: Plan, processes: ProcessPlan | None) -> list[RunPartition]:
+def run_partitions(plan: Plan, process_plan: ProcessPlan | None) -> list[RunPartition]:
     """Return all partitions and subscriptions in the order of their numbers."""
-    return [*plan.partitions(), *(processes.subscriptions if processes else [])]
+    return [*plan.partitions(), *(process_plan.subscriptions if process_plan else [])]
 
 
 def partition_name(partition: RunPartition) -> str:

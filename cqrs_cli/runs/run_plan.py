@@ -1,4 +1,4 @@
-"""The assembly of a run: the plan for its aggregates, and the plan for its processes."""
+"""The plan of a run: the plan for its aggregates, and the plan for its process managers."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +28,7 @@ class OperatorOverrides:
     accept_loss: Sequence[str] = ()  # positions at which to continue after a loss of records
     skip: Sequence[str] = ()  # events that process managers skip
     fail: Sequence[str] = ()  # commands that fail without a decision
+    actor: str = ""  # who skips events
 
     def __bool__(self) -> bool:
         return bool(self.accept_loss or self.skip or self.fail)
@@ -35,10 +36,10 @@ class OperatorOverrides:
 
 @dataclass(frozen=True)
 class RunPlan:
-    """Both plans of a run; `process_plan` is None if the run has no process."""
+    """The plan for a run's aggregates, and the plan for its process managers."""
 
-    deciding_plan: Plan
-    process_plan: ProcessPlan | None
+    deciding_plan: Plan  # without topics if the run decides for no aggregate
+    process_plan: ProcessPlan | None  # None if the run has no process manager
 
     @property
     def partition_count(self) -> int:
@@ -65,15 +66,17 @@ class RunPlan:
         deciding_plan = undecided_part(self.deciding_plan, report)
         if deciding_plan is None and process_plan is None:
             return None
-        return RunPlan(deciding_plan or replace(self.deciding_plan, topics={}, targets={}), process_plan)
+        return RunPlan(deciding_plan or replace(self.deciding_plan, topics={}, end_offsets={}), process_plan)
 
     def finished_snapshot(self) -> Snapshot:
-        """Return the snapshot of a `--once` run that had nothing to do: every position is at its target."""
+        """Return the snapshot of a `--once` run that had nothing to do: every position is at its end offset."""
         now, processes = time.monotonic(), None
         if self.process_plan is not None:
-            targets = self.process_plan.targets or {}
-            processes = ProcessProgress(now, targets, targets)
-        return Snapshot(now, lags=dict.fromkeys(self.deciding_plan.partitions(), 0), processes=processes)
+            end_offsets = self.process_plan.end_offsets or {}
+            processes = ProcessProgress(now, end_offsets, end_offsets)
+        return Snapshot(
+            now, lags=dict.fromkeys(self.deciding_plan.partitions(), 0), process_progress=processes
+        )
 
 
 def plan_run(
@@ -83,14 +86,14 @@ def plan_run(
     processes: Sequence[LoadedProcess],
     overrides: OperatorOverrides = OperatorOverrides(),
     *,
-    beginning: bool = False,
+    from_beginning: bool = False,
     once: bool = False,
     standby: bool = False,
 ) -> RunPlan:
     """Return the plan of a run that decides for these aggregates and runs these process managers.
 
-    With `beginning` a new process manager begins at the first event, else at the end of the log. Raises the errors of
-    `prepare`, and `UsageError` for overrides of process managers without a process manager.
+    With `from_beginning` a new process manager begins at the first event, else at the end of the log. Raises the errors
+    of `prepare`, and `UsageError` for overrides of process managers in a run without process managers.
     """
     loss_positions = {text: parse_position("--accept-loss", text) for text in overrides.accept_loss}
     aggregate_losses = [text for text, position in loss_positions.items() if not position.process]
@@ -117,8 +120,9 @@ def plan_run(
         connection,
         {process.name: process for process in processes},
         once=once,
-        beginning=beginning,
+        from_beginning=from_beginning,
         skip=overrides.skip,
+        actor=overrides.actor,
         accept_loss=process_losses,
     )
     return RunPlan(deciding_plan, replace(process_plan, run=deciding_plan.run, timing=deciding_plan.timing))

@@ -24,20 +24,18 @@ class Rebuild(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The progress of a run so far; `lag` is the number of undecided commands. They include commands that
-    a client's open transaction still hides.
-    """
+    """The progress of a run so far. Dicts have a value for each partition."""
 
     polled_at: float  # monotonic seconds
     counts: dict[Partition, Counts] = field(default_factory=dict)
-    lag: int = 0
-    cpu: float = 0.0  # CPU seconds of the tasks, known at the end
+    lag: int = 0  # undecided commands, including commands that a client's open transaction hides
+    cpu_seconds: float = 0.0  # CPU seconds of the tasks, known at the end
     lags: dict[Partition, int] = field(default_factory=dict)
     reports: dict[Partition, OwnerReport] = field(default_factory=dict)
     silent: frozenset[Partition] = frozenset()  # partitions whose owner has stopped sending reports
-    unowned: tuple[Partition, ...] = ()  # partitions without a claim since the last submission of their task
+    unowned: tuple[Partition, ...] = ()  # partitions that no owner has claimed since their task was submitted
     resubmissions: int = 0  # the number of resubmitted tasks
-    processes: ProcessProgress | None = None  # the progress of the run's processes, if it has any
+    process_progress: ProcessProgress | None = None  # the progress of the run's processes, if it has any
 
     def rebuild_progress(self) -> Rebuild | None:
         """Return the progress of the shards that are being folded from their logs; None if there is no such shard."""
@@ -48,9 +46,11 @@ class Snapshot:
         ]
         if not foldings:
             return None
-        done = sum(folding.done for folding in foldings)
+        folded_records = sum(folding.done for folding in foldings)
         records = sum(folding.records for folding in foldings)
-        return Rebuild(len(foldings), sum(folding.events for folding in foldings), 100 * done // records)
+        return Rebuild(
+            len(foldings), sum(folding.events for folding in foldings), 100 * folded_records // records
+        )
 
     def waiting_partitions(self) -> dict[Partition, str]:
         """Return the partitions in which no owner decides, each with the step or reason."""
@@ -70,7 +70,7 @@ class Snapshot:
 
     def unowned_names(self) -> list[str]:
         """Return the names of the partitions without an owner, and of the subscriptions without an owner."""
-        subscriptions = [] if self.processes is None else self.processes.unowned
+        subscriptions = [] if self.process_progress is None else self.process_progress.unowned
         return [
             *map(partition_name, self.unowned),
             *map(partition_name, sorted(subscriptions)),
@@ -87,13 +87,13 @@ class Snapshot:
                 "",
                 partition.number,
                 lag=self.lags.get(partition),
-                owned=partition not in self.unowned if partition in self.lags else None,
-                idle=waiting.get(partition, ""),
+                is_owned=partition not in self.unowned if partition in self.lags else None,
+                idle_reason=waiting.get(partition, ""),
                 counts=self.counts.get(partition),
             )
             for partition in sorted({*self.counts, *self.lags, *waiting})
         ]
-        return [*statuses, *process_statuses(self.processes)]
+        return [*statuses, *process_statuses(self.process_progress)]
 
     def waiting_by_name(self) -> dict[str, str]:
         """Return the names of the partitions without progress at present, each with the reason."""
@@ -110,9 +110,9 @@ class Snapshot:
     def summary(self) -> dict[str, Any]:
         """Return the document that `run --once` prints."""
         names = sorted({name for name, _ in self.counts})
-        sums = {**self._sums(None), "cpu_seconds": round(self.cpu, 3)}
+        sums = {**self._sums(None), "cpu_seconds": round(self.cpu_seconds, 3)}
         document = {**sums, "aggregates": {name: self._sums(name) for name in names}}
-        return document if self.processes is None else document | self.processes.summary()
+        return document if self.process_progress is None else document | self.process_progress.summary()
 
     def _sums(self, aggregate: str | None) -> dict[str, Any]:
         counts = [
@@ -120,7 +120,7 @@ class Snapshot:
             for partition, partition_counts in self.counts.items()
             if aggregate in (None, partition.aggregate) and partition_counts.commands
         ]
-        first = min((partition_counts.first for partition_counts in counts), default=0)
-        last = max((partition_counts.last for partition_counts in counts), default=0)
+        first_commit = min((partition_counts.first for partition_counts in counts), default=0)
+        last_commit = max((partition_counts.last for partition_counts in counts), default=0)
         sums = {name: self.total(name, aggregate) for name in ("commands", *STATUSES, "events")}
-        return {**sums, "seconds": round((last - first) / 1000, 3)}
+        return {**sums, "seconds": round((last_commit - first_commit) / 1000, 3)}

@@ -40,7 +40,7 @@ def changed_paths(previous: Sources, current: Sources, root: Path) -> list[str]:
 
 
 class SourceWatch:
-    """The source files of a standby run as they were before it loaded them."""
+    """Compares the source files of a standby run with their contents when the run started."""
 
     def __init__(self, root: Path, package: str, check_interval: float = 2.0) -> None:
         """`check_interval` is in seconds."""
@@ -49,8 +49,9 @@ class SourceWatch:
 
     def check_if_due(self) -> None:
         """Raise `CqrsError`, exit code 1, if files have changed: a run cannot load its code a second time, so a
-        service manager must start the run again. Call it only while the run owns no partition, as an active run
-        continues with its code.
+        service manager must start the run again.
+
+        Call it only while the run owns no partition, because an active run continues with the code that it has loaded.
         """
         if time.monotonic() - self._checked_at < self._check_interval:
             return

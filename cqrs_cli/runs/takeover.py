@@ -17,15 +17,16 @@ class Takeover:
     """The partitions of a run that a later run has claimed, as far as polls have shown."""
 
     def __init__(
-        self, plan: Plan, processes: ProcessPlan | None, clock: Callable[[], float] = time.monotonic
+        self, plan: Plan, process_plan: ProcessPlan | None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._is_standby = plan.timing.standby_timeout is not None
+        # Partition → a claim of this run, with which the committed claims are compared.
         self._own_claims: dict[RunPartition, Claim] = {
             partition: plan.claim(partition, 0) for partition in plan.partitions()
         }
-        if processes is not None:
+        if process_plan is not None:
             self._own_claims |= {
-                partition: processes.claim(partition, 0) for partition in processes.subscriptions
+                partition: process_plan.claim(partition, 0) for partition in process_plan.subscriptions
             }
         self._clock, self._last_claim_at = clock, 0.0
         self._later_runs: dict[RunPartition, str] = {}  # partition → the later run that has claimed it
@@ -51,15 +52,16 @@ class Takeover:
         )
 
     def explain_error(self, error: TakenOverError) -> TakenOverError:
-        """Return the error unchanged, or, after a takeover of some aggregates and processes, an error that names them
-        and the way to continue with the others.
+        """Return an error that names the partitions taken over, and the command line that continues with the others.
+
+        If all partitions were taken over, return `error` unchanged.
         """
         later_runs = {_prefix_and_name(partition): run for partition, run in self._later_runs.items()}
-        remaining = set(map(_prefix_and_name, self._own_claims)) - set(later_runs)
-        if not later_runs or not remaining:
+        remaining_names = set(map(_prefix_and_name, self._own_claims)) - set(later_runs)
+        if not later_runs or not remaining_names:
             return error
-        aggregates = sorted(name for prefix, name in remaining if not prefix)
-        processes = sorted(name for prefix, name in remaining if prefix)
+        aggregates = sorted(name for prefix, name in remaining_names if not prefix)
+        processes = sorted(name for prefix, name in remaining_names if prefix)
         consequences = [f"no run decides for {', '.join(aggregates)} now"] if aggregates else []
         consequences += [f"no run handles process {', '.join(processes)} now"] if processes else []
         names = ", ".join(f"{prefix} {name}".strip() for prefix, name in sorted(later_runs))

@@ -16,26 +16,25 @@ from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.processes.plan import ProcessPlan, ProcessResult, Subscription
 from cqrs_cli.following.processes.supervisor import create_supervisors
-from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.ownership.owner_exit import OwnerExit
 from cqrs_cli.ownership.supervisor import Supervisor
 from cqrs_cli.ownership.timing import Timing
-from cqrs_cli.ownership.watchdog import CodeWatch, Watchdog
+from cqrs_cli.ownership.watchdog import HangDetector, Watchdog
 from cqrs_cli.registry import load
-from cqrs_cli.runs.reporter import Reporter
 from cqrs_cli.runs.run_partitions import RunPartition
 from cqrs_cli.state.memory import MemoryBudget
 from cqrs_cli.system.forked_children import close_sockets_in_children
 from cqrs_cli.system.limits import Needs, owner_needs, raise_soft_limits
 from cqrs_cli.system.memory import without_garbage_collection
+from cqrs_cli.telemetry.otel.tracing import tracing
 
-#: With more new objects since the last collection, cycles from a user's code are collected. Batches in progress hold
-#: fewer objects, so they cause no collection.
+#: The number of new objects after which a garbage collection runs, for cycles in a user's code. Batches in progress
+#: hold fewer objects, so they cause no collection.
 MAX_GARBAGE = 300_000
 
 
 def own_partitions(
-    plan: Plan, partitions: Sequence[RunPartition], attempt: int, processes: ProcessPlan | None = None
+    plan: Plan, partitions: Sequence[RunPartition], attempt: int, process_plan: ProcessPlan | None = None
 ) -> Iterator[OwnerExit[Any]]:
     """Own these partitions until all owners have ended; yield the result of each.
 
@@ -46,7 +45,7 @@ def own_partitions(
     failpoints.arm()
     close_sockets_in_children()
     try:
-        raise_soft_limits(_needs(plan, partitions), f"a task that owns {len(partitions)} partitions")
+        raise_soft_limits(_task_needs(plan, partitions), f"a task that owns {len(partitions)} partitions")
     except ConfigurationError as error:
         first_partition = partitions[0]
         yield (
@@ -61,37 +60,18 @@ def own_partitions(
     )
     subscriptions = [partition for partition in partitions if isinstance(partition, Subscription)]
     reacting_supervisors = (
-        create_supervisors(processes, subscriptions, attempt, stop_event) if processes else []
+        create_supervisors(process_plan, subscriptions, attempt, stop_event) if process_plan else []
     )
-    _TaskSupervisors(
-        [*deciding_supervisors, *reacting_supervisors], deciding_supervisors, plan.timing, stop_event
-    ).run()
+    supervisors: list[Supervisor] = [*deciding_supervisors, *reacting_supervisors]
+    with tracing(supervisors[0].notes.append):
+        _TaskSupervisors(supervisors, deciding_supervisors, plan.timing, stop_event).run()
     exits: list[OwnerExit[Any]] = [supervisor.result for supervisor in deciding_supervisors]
     exits += [supervisor.result for supervisor in reacting_supervisors]
     yield replace(exits[0], cpu_seconds=time.process_time() - cpu_seconds_before)
     yield from exits[1:]
 
 
-def process_only_plan(processes: ProcessPlan) -> Plan:
-    """Return the plan of a run that has process managers only."""
-    return Plan(
-        processes.connection,
-        {},
-        {},
-        processes.package,
-        processes.root,
-        DecisionSettings(processes.partitioner, 0, 0),
-        processes.state_dir,
-        processes.run_epoch,
-        processes.run,
-        processes.submission,
-        targets=None if processes.targets is None else {},
-        timing=processes.timing,
-        brokers=processes.brokers,
-    )
-
-
-def _needs(plan: Plan, partitions: Sequence[RunPartition]) -> Needs:
+def _task_needs(plan: Plan, partitions: Sequence[RunPartition]) -> Needs:
     """Return the resources that a task needs. Only partitions of aggregates have shards, which take address space."""
     shards = sum(isinstance(partition, Partition) for partition in partitions)
     return Needs(
@@ -118,7 +98,7 @@ def _deciding_supervisors(
 
 
 class _TaskSupervisors:
-    """The running supervisors of a task, each in a thread; the thread that created the task watches."""
+    """The supervisors of a task, each in its own thread. The thread that calls `run` watches them."""
 
     def __init__(
         self,
@@ -133,15 +113,14 @@ class _TaskSupervisors:
             threading.Thread(target=supervisor.run, name=supervisor.label, daemon=True)
             for supervisor in supervisors
         ]
-        self._watches = [CodeWatch(supervisor) for supervisor in supervisors]
-        self._reporters = [Reporter(supervisor) for supervisor in supervisors]
+        self._hang_detectors = [HangDetector(supervisor) for supervisor in supervisors]
         self._checkpointer = Checkpointer(deciding_supervisors)
         self._watchdog = Watchdog(timing.decide_timeout)
 
     # The loops create few cycles, so no collection pauses them. `_check_owners` collects the cycles of a user's code.
     @without_garbage_collection()
     def run(self) -> None:
-        """Watch until all supervisors have ended. An orphan ends the process."""
+        """Watch until all supervisors have ended. If the task is an orphan, its process exits."""
         for thread in self._threads:
             thread.start()
         while any(thread.is_alive() for thread in self._threads) and not self._is_orphan_overdue():
@@ -154,9 +133,8 @@ class _TaskSupervisors:
         if self._orphaned_at or os.getppid() != self._parent:
             os._exit(os.EX_SOFTWARE)
         self._watchdog.cancel_timer()
-        for reporter in self._reporters:
-            reporter.close()
         for supervisor in self._supervisors:
+            supervisor.close_sender()
             supervisor.drop_owner()
 
     def _check_owners(self) -> None:
@@ -165,20 +143,20 @@ class _TaskSupervisors:
         if (
             self._orphaned_at
             or any(supervisor.ends_task for supervisor in self._supervisors)
-            or any(reporter.received_end() for reporter in self._reporters)
+            or any(supervisor.received_end() for supervisor in self._supervisors)
         ):
             self._stop_event.set()
         for supervisor in self._supervisors:
             supervisor.end_if_stuck()
-        for watch in self._watches:
-            watch.check_current_record()
+        for detector in self._hang_detectors:
+            detector.check_current_record()
         self._checkpointer.write_due_checkpoints()
         self._report_progress()
         if gc.get_count()[0] > MAX_GARBAGE:
             gc.collect(1)
 
     def _is_orphan_overdue(self) -> bool:
-        """True if orphaned owners have used up their time to end."""
+        """True if the task is an orphan, and the time for its owners to end is over."""
         return bool(self._orphaned_at) and time.monotonic() - self._orphaned_at > self._timing.orphan_timeout
 
     def _report_progress(self) -> bool:
@@ -186,7 +164,7 @@ class _TaskSupervisors:
 
         Also called while the last checkpoints are written; an orphan must not write them.
         """
-        for reporter in self._reporters:
-            reporter.report()
+        for supervisor in self._supervisors:
+            supervisor.send_reports()
         self._watchdog.restart_timer()
         return os.getppid() == self._parent

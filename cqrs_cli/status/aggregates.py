@@ -3,25 +3,29 @@
 import time
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException
+from msgspec.structs import replace
 
-from cqrs_cli.deciding.errors import hidden_commands
-from cqrs_cli.deciding.plan import partition_claim_slot, shard_folder
+from cqrs_cli.deciding.errors import transactions_hiding_commands
+from cqrs_cli.deciding.plan import partition_claim_slot, shards_folder_of
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keyspace.key_space import KeySpace, poll_key_space
 from cqrs_cli.ownership.committed_claims import ClaimReader, CommittedClaim
-from cqrs_cli.ownership.trials.slow_command import read_slow_command
 from cqrs_cli.status.partition import AGGREGATE, PartitionStatus, owner_of
+from cqrs_cli.status.repartitioning import RepartitioningProgress
 from cqrs_cli.status.sample import Sampler
-from cqrs_cli.telemetry.blocked_file import read_reason
+from cqrs_cli.telemetry.status_file import OwnerStatus, read_status
+
+#: Seconds between two reads of the number of partitions and of the starts of their logs, which change rarely. With
+#: 1,000 partitions, the metadata alone take as long as all other requests of a poll.
+_REFRESH_INTERVAL = 5.0
 
 
 class AggregateStatusReader:
@@ -34,21 +38,23 @@ class AggregateStatusReader:
         state_dir: Path,
         *,
         confirm_hidden: bool = False,
-        with_samples: bool = False,
+        max_samples: float = 0,
     ) -> None:
         """Raises `ConfigurationError` if the aggregate's topics do not exist.
 
         `confirm_hidden`: report a transaction that hides commands only if two polls in a row have found it, because
-        most transactions are short. `with_samples`: read the newest records, too.
+        most transactions are short. `max_samples`: the number of partitions whose newest records are read, too.
         """
         self._connection, self._topics, self._confirm_hidden = connection, topics, confirm_hidden
         self._partitions = range(readers.partition_count(connection, topics.commands))
-        self._repartitioning = _RepartitioningProgress(connection, topics)
-        self._folder = shard_folder(state_dir, topics)
-        self._sampler = Sampler(connection, topics) if with_samples else None
+        self._repartitioning = RepartitioningProgress(connection, topics)
+        self._folder = shards_folder_of(state_dir, topics)
+        self._sampler = Sampler(connection, topics, max_samples) if max_samples else None
         self._hidden_partitions: set[int] = set()  # partitions with hidden commands at the previous poll
         self._claim_reader = self._make_claim_reader()
         self._consumer: Consumer | None = None
+        self._starts: dict[int, int] = {}
+        self._refreshed_at = -inf
 
     def _make_claim_reader(self) -> ClaimReader[int]:
         claim_slots = {number: partition_claim_slot(self._topics, number) for number in self._partitions}
@@ -64,24 +70,32 @@ class AggregateStatusReader:
     def poll_statuses(self) -> list[PartitionStatus]:
         """Return the current status of every partition; raises `UnavailableError` if the broker does not answer."""
         try:
-            stages = self._poll_repartitioning()
+            is_late = time.monotonic() - self._refreshed_at > _REFRESH_INTERVAL
+            if self._repartitioning.has_new_records(self._reader()) or is_late:
+                self._refresh_partitions()
+            stages = self._repartitioning.poll_stages(len(self._partitions))
             claims, polled_at = self._claim_reader.read_claims(), time.monotonic()
-            bounds, stable_ends = self._claim_reader.read_bounds(), self._stable_ends()
+            ends, stable_ends = self._claim_reader.read_ends(), self._stable_ends()
+            bounds = {partition: (self._starts[partition], end) for partition, end in ends.items()}
             standbys = self._claim_reader.read_standby_runs()
             owners = {committed.open_claim.run for committed in claims.values() if committed.open_claim}
             silent_seconds = self._claim_reader.read_silence(owners) if owners else {}
-            statuses = []
-            for partition, committed in claims.items():
-                status = self._status(
-                    partition, polled_at, committed, standbys[partition], bounds[partition], silent_seconds
+            has_shards = self._folder.is_dir()
+            statuses = [
+                self._status(
+                    partition,
+                    polled_at,
+                    committed,
+                    standbys[partition],
+                    bounds[partition],
+                    silent_seconds,
+                    stages.get(partition),
+                    read_status(self._folder / str(partition)) if has_shards else OwnerStatus(),
                 )
-                statuses.append(replace(status, growth=stages.get(partition)))
+                for partition, committed in claims.items()
+            ]
             if self._sampler is not None:
-                reader = self._reader()
-                statuses = [
-                    self._sampler.add_details(status, reader, stable_ends[status.partition])
-                    for status in statuses
-                ]
+                statuses = self._sampler.with_details(statuses, self._reader(), stable_ends)
         except (KafkaException, CqrsError) as error:
             # A client may keep wrong metadata for minutes if its broker was cut off from the cluster when it connected.
             self.close()
@@ -91,8 +105,8 @@ class AggregateStatusReader:
         }
         return self._with_open_transactions(statuses, hidden_partitions)
 
-    def _poll_repartitioning(self) -> Mapping[int, str]:
-        """Return the stage of the repartitioning in each partition that takes part.
+    def _refresh_partitions(self) -> None:
+        """Read the number of partitions, and the starts of their logs.
 
         Partitions that were added since the last poll are included from now on, with new clients: the old clients do
         not know these partitions.
@@ -102,7 +116,9 @@ class AggregateStatusReader:
             self.close()
             self._partitions = range(count)
             self._claim_reader = self._make_claim_reader()
-        return self._repartitioning.poll_stages(self._reader(), len(self._partitions))
+        bounds = self._claim_reader.read_bounds()
+        self._starts = {partition: start for partition, (start, _) in bounds.items()}
+        self._refreshed_at = time.monotonic()
 
     def _reader(self) -> Consumer:
         """Return the client that reads only committed records; open it if necessary."""
@@ -112,8 +128,7 @@ class AggregateStatusReader:
 
     def _stable_ends(self) -> dict[int, int]:
         """Return the last stable offset of the commands of each partition: no open transaction is before it."""
-        reader, topic = self._reader(), self._topics.commands
-        return {partition: readers.watermarks(reader, topic, partition)[1] for partition in self._partitions}
+        return readers.all_ends(self._reader(), self._topics.commands, self._partitions)
 
     def _status(
         self,
@@ -123,10 +138,12 @@ class AggregateStatusReader:
         standbys: tuple[str, ...],
         bounds: tuple[int, int],
         silent_seconds: Mapping[str, float],
+        stage: str | None,
+        owner_status: OwnerStatus,
     ) -> PartitionStatus:
         """Return the status of a partition whose commands have these (start, end) `bounds`."""
         start, end = bounds
-        claim, shard = committed.claim, self._folder / str(partition)
+        claim = committed.claim
         lag = max(0, end - max(start, committed.offset or 0))
         return PartitionStatus(
             AGGREGATE,
@@ -140,27 +157,32 @@ class AggregateStatusReader:
             position=committed.offset,
             lag=lag,
             owner=owner_of(claim, silent_seconds),
-            owned=committed.open_claim is not None,
+            is_owned=committed.open_claim is not None,
+            repartitioning_stage=stage,
             standbys=tuple(run for run in standbys if claim is None or run != claim.run),
             counts=None if claim is None else claim.counts,
             topic_id=None if claim is None else claim.topic_id,
-            trial=None if claim is None or claim.suspects is None else str(claim.suspects),
-            slow=read_slow_command(shard),
-            waits_for=(read_reason(shard) or None) if lag else None,
+            suspect_text=None if claim is None or claim.suspects is None else str(claim.suspects),
+            slow_command=owner_status.slow,
+            wait_reason=(owner_status.blocked or None) if lag else None,
         )
 
     def _with_open_transactions(
         self, statuses: list[PartitionStatus], hidden_partitions: set[int]
     ) -> list[PartitionStatus]:
         """Add the transactions that hide the last commands of `hidden_partitions`."""
-        confirmed = hidden_partitions & self._hidden_partitions if self._confirm_hidden else hidden_partitions
-        self._hidden_partitions = hidden_partitions
-        topic_partitions = [(self._topics.commands, partition) for partition in sorted(confirmed)]
+        previous_partitions, self._hidden_partitions = self._hidden_partitions, hidden_partitions
+        confirmed_partitions = (
+            hidden_partitions & previous_partitions if self._confirm_hidden else hidden_partitions
+        )
+        topic_partitions = [(self._topics.commands, partition) for partition in sorted(confirmed_partitions)]
         status_by_partition = {status.partition: status for status in statuses}
-        for transaction in hidden_commands(self._connection, topic_partitions):
-            hint = transaction.hint(self._connection.bootstrap_server)
+        for transaction in transactions_hiding_commands(self._connection, topic_partitions):
+            hint = transaction.hint(self._connection)
             status = status_by_partition[transaction.partition]
-            status_by_partition[transaction.partition] = replace(status, hidden_by=transaction, way_out=hint)
+            status_by_partition[transaction.partition] = replace(
+                status, hiding_transaction=transaction, remedy_command=hint
+            )
         return list(status_by_partition.values())
 
     def _to_error(self, error: KafkaException | CqrsError) -> CqrsError:
@@ -170,36 +192,15 @@ class AggregateStatusReader:
         acl = RequiredAcl("Describe", "group", self._topics.group)
         with Admin(self._connection) as admin:
             if admin.missing_acls([acl]):
-                return acl.denied("read")
+                return acl.denied_error("read")
         if isinstance(error, KafkaException):
             return clients.to_error(self._connection, error, acl)
         return clients.unreachable_error(self._connection, error.message) if _is_temporary(error) else error
 
 
-class _RepartitioningProgress:
-    """Reads the progress of a repartitioning. It reads the partition history again only if the history has new
-    records.
-    """
-
-    def __init__(self, connection: Connection, topics: Topics) -> None:
-        self._connection, self._topics = connection, topics
-        self._key_space: KeySpace | None = None
-        self._end = 0
-
-    def poll_stages(self, reader: Consumer, partition_count: int) -> Mapping[int, str]:
-        """Return partition → stage; empty without a repartitioning."""
-        topic = self._topics.lineage
-        if self._key_space is None and not readers.partition_count_with(self._connection, reader, topic):
-            return {}
-        end = readers.watermarks(reader, topic, 0)[1]
-        if self._key_space is None or end != self._end:
-            self._key_space, self._end = poll_key_space(self._connection, self._topics, partition_count), end
-        return self._key_space.stages(partition_count)
-
-
 def _is_temporary(error: CqrsError) -> bool:
     """Return True for a temporary error of a broker that has just restarted."""
-    return isinstance(error, (readers.MissingError, readers.StalledError))
+    return isinstance(error, (readers.MissingPartitionError, readers.StalledError))
 
 
 def aggregate_statuses(connection: Connection, topics: Topics, state_dir: Path) -> list[PartitionStatus]:

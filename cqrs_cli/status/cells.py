@@ -1,4 +1,6 @@
-"""The values of columns: as text for people, as JSON, and summed over several partitions."""
+"""Functions of the columns in `columns.COLUMNS`. Each gets a value from a status, combines the values of several
+partitions, or formats a value.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -63,7 +65,7 @@ def distinct_texts(values: Iterable[Any]) -> Any:
 
 
 def common_owner(owners: list[PartitionOwner | None]) -> PartitionOwner | str | None:
-    """Return the owner if all partitions have the same owner, else the number of owners."""
+    """Return the owner if all partitions have the same owner, else a text such as `2 owners`; None without an owner."""
     distinct_owners = {  # without the seconds of silence, which differ between partitions
         owner._replace(silent_seconds=None) if isinstance(owner, PartitionOwner) else owner
         for owner in owners
@@ -74,7 +76,7 @@ def common_owner(owners: list[PartitionOwner | None]) -> PartitionOwner | str | 
 
 
 def all_shards(values: list[ShardStatus | str]) -> ShardStatus | str:
-    """Return the sum of the shards on this machine; without a shard, the setting `store`."""
+    """Return the total size of the shards on this machine; without a shard, the setting `store`."""
     shards = [value for value in values if isinstance(value, ShardStatus)]
     if not shards:
         return next(iter(values), "")
@@ -97,12 +99,12 @@ def shard_or_store(status: PartitionStatus) -> ShardStatus | str:
 
 
 def rate_getter(name: str) -> Callable[[PartitionStatus], float | None]:
-    """Return a function that returns a partition's rate of this name, such as `sent`."""
+    """Return a getter of a partition's rate: an attribute of `Rates`, such as `sent`."""
     return lambda status: None if status.rates is None else getattr(status.rates, name)
 
 
 def count_getter(name: str) -> Callable[[PartitionStatus], int | None]:
-    """Return a function that returns a partition's count of this name, such as `events`."""
+    """Return a getter of a partition's count: an attribute of `Counts`, such as `events`."""
     return lambda status: None if status.counts is None else getattr(status.counts, name)
 
 
@@ -138,9 +140,14 @@ def owner_json(status: PartitionStatus) -> Any:
     return document
 
 
+def last_error_json(status: PartitionStatus) -> Any:
+    """Return the last error for JSON."""
+    return None if status.last_error is None else status.last_error.document()
+
+
 def slow_command_json(status: PartitionStatus) -> Any:
     """Return the command whose decision has taken seconds already, for JSON."""
-    slow = status.slow
+    slow = status.slow_command
     return None if slow is None else {"offset": slow.offset, "since": rfc3339(int(slow.since * 1000))}
 
 
@@ -154,7 +161,7 @@ def shard_json(status: PartitionStatus) -> Any:
 
 def hiding_transaction_json(status: PartitionStatus) -> Any:
     """Return the transaction that hides commands, for JSON."""
-    transaction = status.hidden_by
+    transaction = status.hiding_transaction
     if transaction is None:
         return None
     return {
@@ -162,5 +169,5 @@ def hiding_transaction_json(status: PartitionStatus) -> Any:
         "producer_id": transaction.producer_id,
         "offset": transaction.first_offset,
         "since": rfc3339(transaction.began_at),
-        "way_out": status.way_out,
+        "way_out": status.remedy_command,
     }

@@ -7,8 +7,7 @@ from typing import Generic, Protocol, TypeVar
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 
 from cqrs_cli.following.projections.plan import ProjectionProgress
-from cqrs_cli.status.columns import COLUMNS, StatusColumn
-from cqrs_cli.status.columns import Metric as StatusMetric
+from cqrs_cli.status.columns import COLUMNS, StatusColumn, StatusMetric
 from cqrs_cli.status.partition import PARTITION_KINDS, PartitionKind, PartitionStatus, idle_partitions
 from cqrs_cli.status.running import running_projection_statuses
 from cqrs_cli.version import __version__
@@ -24,23 +23,24 @@ def metric_families(
     for kind in PARTITION_KINDS:
         for column in columns if kind in by_kind else ():
             if column.metric is not None and kind in column.metric.kinds:
-                yield _family(kind, column, column.metric, by_kind[kind])
+                yield _metric_family(kind, column, column.metric, by_kind[kind])
 
 
-def _family(
+def _metric_family(
     kind: PartitionKind, column: StatusColumn, metric: StatusMetric, statuses: Iterable[PartitionStatus]
 ) -> Metric:
-    value_labels = (metric.label,) if metric.label else ()
-    family_class = CounterMetricFamily if metric.counter else GaugeMetricFamily
-    name, help = kind.prefix + metric.name.format(**kind.words), metric.help.format(**kind.words)
+    key_labels = (metric.key_label,) if metric.key_label else ()
+    texts = kind.placeholder_values
+    family_class = CounterMetricFamily if metric.is_counter else GaugeMetricFamily
+    name, help = kind.prefix + metric.name.format(**texts), metric.help.format(**texts)
     family: CounterMetricFamily | GaugeMetricFamily = family_class(
-        name, help, labels=(*kind.label_names, *value_labels)
+        name, help, labels=(*kind.label_names, *key_labels)
     )
     for status in statuses:
         value = column.value_of(status)
         for key, number in value.items() if isinstance(value, Mapping) else [("", value)]:
             if number is not None:
-                family.add_metric([*status.label_values(), *([key] if value_labels else [])], number)
+                family.add_metric([*status.label_values(), *([key] if key_labels else [])], number)
     return family
 
 

@@ -1,29 +1,42 @@
-"""The status of a partition in which commands are decided, or events are reacted to or projected."""
+"""The status of a partition of commands, or of events that a process manager or projection reads."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
+from msgspec import Struct, field
+
+from cqrs_cli.core.messages.timestamps import rfc3339
+from cqrs_cli.following.last_error import LastError
 from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.ownership.claim import TERMINAL, Claim, Counts
-from cqrs_cli.ownership.trials.slow_command import SlowCommand
+from cqrs_cli.telemetry.status_file import SlowCommand
 
 
 class PartitionKind(NamedTuple):
-    """The work in a partition: decide, react or project. With the texts for tables and metrics."""
+    """The kind of work in a partition: its commands are decided, or its events are reacted to or projected.
 
-    title: str  # the header of the column of names
-    unit: str  # the messages of the log: "commands"
-    passive: str  # the participle for a finished message: "events are reacted to"
-    prefix: str  # the prefix of metric names
-    label_names: tuple[str, ...]  # the labels of metrics
+    The attributes are texts for tables and metrics.
+    """
+
+    title: str  # header of the first column, which names the partition
+    unit: str  # the messages that are read: "commands"
+    participle: str  # what happens to a message: "decided", "reacted to"
+    prefix: str  # prefix of metric names
+    label_names: tuple[str, ...]  # labels of metrics
 
     @property
-    def words(self) -> dict[str, str]:
-        """The values for the braces in headers, names and help texts: `{done}` is "decided" or "reacted"."""
-        done = self.passive.removesuffix(" to")
-        return {"unit": self.unit, "Unit": self.unit.capitalize(), "passive": self.passive, "done": done}
+    def placeholder_values(self) -> dict[str, str]:
+        """Values for the placeholders in headers and metrics: `unit`, `Unit`, `participle`, and `done`, which is the
+        participle without its preposition ("decided", "reacted").
+        """
+        done = self.participle.removesuffix(" to")
+        return {
+            "unit": self.unit,
+            "Unit": self.unit.capitalize(),
+            "participle": self.participle,
+            "done": done,
+        }
 
 
 AGGREGATE = PartitionKind("partition", "commands", "decided", "cqrs_", ("aggregate", "partition"))
@@ -43,7 +56,7 @@ class PartitionOwner(NamedTuple):
     run: str
     since: int | None = None  # ms since the epoch, when the run began
     stopped: bool = False  # True: the run has ended cleanly
-    silent_seconds: int | None = None  # since its last heartbeat; None if it sends heartbeats
+    silent_seconds: int | None = None  # since the last heartbeat of a silent run; None for other runs
 
     def __str__(self) -> str:
         if self.silent_seconds is not None:
@@ -52,32 +65,31 @@ class PartitionOwner(NamedTuple):
 
 
 class ShardStatus(NamedTuple):
-    """A shard on this machine: aggregates, bytes on disk, and (if requested) the sum of the digests of its states."""
+    """The size of a shard on this machine."""
 
-    aggregates: int
-    bytes: int
-    digest: int | None
+    aggregates: int  # number of aggregates
+    bytes: int  # on disk
+    digest: int | None  # sum of the digests of its states; None unless requested
 
 
 class Rates(NamedTuple):
-    """Records per second between two polls: sent to the log, done, and rejected or failed (`rejected`).
+    """Rates of a partition between two polls. All are per second, except `batch` and `commit_ms`, which are averages.
 
-    `sent` is None if only the owners were polled. An owner that committed nothing has no `batch` and no `commit_ms`.
+    An owner that committed nothing between the polls has neither `batch` nor `commit_ms`.
     """
 
-    sent: float | None
-    done: float
-    rejected: float
+    sent: float | None  # records appended to the log; None if only the owners were polled
+    done: float  # records decided, reacted to or projected
+    rejected: float  # commands rejected or failed
     transactions: float = 0.0
     batch: float | None = None  # commands per transaction
     commit_ms: float | None = None  # milliseconds per commit of a transaction
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionStatus:
-    """A partition at one moment. The log spans `start` to `end`; all records before `position` are done.
+class PartitionStatus(Struct, frozen=True):
+    """The status of a partition, as of one poll. Values that the poll did not read are None or empty.
 
-    `position` is None before the first record is done. `end` and `lag` are None if the topic is gone.
+    A struct, because the console replaces the rates of 1,000 partitions once a second.
     """
 
     kind: PartitionKind
@@ -86,39 +98,47 @@ class PartitionStatus:
     topic: str
     partition: int
     polled_at: float = 0.0  # monotonic seconds
-    start: int | None = None
-    end: int | None = None
+    start: int | None = None  # first offset of the log
+    end: int | None = None  # offset after the last record of the log; None if the topic is gone
+    #: Offset of the next record to decide, react to or project; None before an owner has stored a position.
     position: int | None = None
-    lag: int | None = None  # records that are not done; an upper bound, as offsets have gaps
+    #: Offsets from `position` to `end`: an upper bound of the records to do. None if the topic is gone.
+    lag: int | None = None
     owner: PartitionOwner | None = None
-    owned: bool | None = None  # True: an active run has claimed the partition
-    growth: str | None = None  # the stage of a repartitioning in this partition
-    standbys: tuple[str, ...] = ()  # standby runs for this partition
-    idle: str = ""  # why there is no progress, as far as the polled run knows
-    topic_id: str | None = None  # the id of the topic that the owner claimed
-    counts: Counts | None = None  # the counts of decisions since the owner's run began
+    is_owned: bool | None = None  # True: an active run has claimed the partition
+    repartitioning_stage: str | None = None  # None if the aggregate is not being repartitioned
+    standbys: tuple[str, ...] = ()  # ids of the standby runs for this partition
+    idle_reason: str = ""  # why there is no progress; set only if a run reports on its own partitions
+    topic_id: str | None = None  # id of the topic that the owner claimed
+    counts: Counts | None = None  # counts of decisions since the owner's run began
     rates: Rates | None = None
-    trial: str | None = None  # a record on which workers may be dying
-    slow: SlowCommand | None = None  # a command whose decision takes long, if the owner is on this machine
-    waits_for: str | None = None  # the reason why the owner waits, if it is on this machine and has lag
-    hidden_by: OpenTransaction | None = None  # the open transaction that hides the last commands
-    stopped_at: int | None = None  # the event at which the process stopped
-    way_out: str = ""  # the command that ends the transaction `hidden_by`, or skips the event `stopped_at`
+    suspect_text: str | None = None  # names the record on which workers may be dying
+    #: The command whose decision takes long. Known only if the owner is on this machine.
+    slow_command: SlowCommand | None = None
+    #: Why the owner waits although there is lag. Known only if the owner is on this machine.
+    wait_reason: str | None = None
+    #: A client's open transaction that hides the last commands.
+    hiding_transaction: OpenTransaction | None = None
+    stopped_at: int | None = None  # offset of the event at which the process manager stopped
+    last_error: LastError | None = None  # of a process manager or projection; None after its next success
+    #: The command line that ends `hiding_transaction`, or skips the event `stopped_at`.
+    remedy_command: str = ""
     store: str = ""  # the setting `store`: "lmdb" or "memory"
-    shard: ShardStatus | None = None
-    oldest: int | None = None  # ms since the append of the first undecided command
-    latency: int | None = None  # ms, of the last command decided since the previous poll
+    shard: ShardStatus | None = None  # None if this machine has no shard of the partition
+    oldest_age_ms: int | None = None  # time since the append of the first undecided command
+    #: Time from append to commit, of the last command decided since the previous poll.
+    latency_ms: int | None = None
     #: Reason or code → number of outcomes since the previous poll.
     reasons: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def identity(self) -> tuple[str, str, str, int]:
-        """The key of the partition, which is the same in every poll."""
+    def poll_key(self) -> tuple[str, str, str, int]:
+        """A key by which polls are compared: equal in every poll, and unique among the partitions."""
         return self.kind.title, self.name, self.topic, self.partition
 
     @property
-    def subject(self) -> str:
-        """The aggregate; or the process or projection with its source: `checkout < order`. Tables sum by subject."""
+    def group_name(self) -> str:
+        """The aggregate; or the process or projection with its source: `checkout < order`. Tables sum by this name."""
         match self.kind.title:
             case "partition":
                 return self.name
@@ -129,7 +149,7 @@ class PartitionStatus:
     @property
     def label(self) -> str:
         """The name of the partition for people."""
-        return f"{self.subject} {self.partition}"
+        return f"{self.group_name} {self.partition}"
 
     @property
     def ready_key(self) -> str:
@@ -143,25 +163,29 @@ class PartitionStatus:
 
     def remarks(self) -> list[str]:
         """Return remarks for an operator, each with a remedy."""
-        hidden_text = f"{self.hidden_by.hidden_records_message()}; {self.way_out}" if self.hidden_by else ""
-        stopped_text = ""
+        hidden_text = stopped_text = ""
+        if self.hiding_transaction is not None:
+            hidden_text = f"{self.hiding_transaction.hidden_records_message()}; {self.remedy_command}"
         if self.stopped_at is not None:
+            reason = "" if self.last_error is None else f" ({self.last_error.message})"
             stopped_text = (
-                f"process {self.name} was stopped by {self.topic}:{self.partition}@{self.stopped_at};"
-                f" correct it, or leave the event out: {self.way_out}"
+                f"process {self.name} was stopped by {self.topic}:{self.partition}@{self.stopped_at}{reason};"
+                f" correct it, or leave the event out: {self.remedy_command}"
             )
-        trial_text = self.trial if self.lag and not stopped_text else None
-        slow_text = "" if self.slow is None else str(self.slow)
-        wait_text = f"it waits: {self.waits_for}" if self.waits_for else ""
-        return [text for text in (hidden_text, stopped_text, trial_text, slow_text, wait_text) if text]
+        elif self.last_error is not None:
+            stopped_text = f"at {rfc3339(self.last_error.time)}: {self.last_error.message}"
+        suspect_text = self.suspect_text if self.lag and not stopped_text else ""
+        slow_text = "" if self.slow_command is None else str(self.slow_command)
+        wait_text = f"it waits: {self.wait_reason}" if self.wait_reason else ""
+        return [text for text in (hidden_text, stopped_text, suspect_text, slow_text, wait_text) if text]
 
 
 def idle_partitions(statuses: Iterable[PartitionStatus]) -> dict[str, str]:
     """Return the partitions without progress at present, by key, each with the reason: the answer of `/readyz`."""
     sorted_statuses = sorted(
-        statuses, key=lambda status: (PARTITION_KINDS.index(status.kind), status.identity)
+        statuses, key=lambda status: (PARTITION_KINDS.index(status.kind), status.poll_key)
     )
-    return {status.ready_key: status.idle for status in sorted_statuses if status.idle}
+    return {status.ready_key: status.idle_reason for status in sorted_statuses if status.idle_reason}
 
 
 def standbys_by_name(statuses: Iterable[PartitionStatus]) -> dict[str, list[str]]:
@@ -188,7 +212,7 @@ def silent_owners(statuses: Iterable[PartitionStatus]) -> list[str]:
     """Return a text about each aggregate or process whose owner has stopped sending heartbeats."""
     # The keys of a dict, because several partitions may have the same text.
     texts = {
-        f"{status.subject}: its run {status.owner}": None
+        f"{status.group_name}: its run {status.owner}": None
         for status in statuses
         if status.owner is not None and status.owner.silent_seconds is not None
     }

@@ -4,11 +4,13 @@ from sqlalchemy import Engine, inspect, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
+from cqrs_cli.following.last_error import LastError
 from cqrs_cli.following.projections.database import open_database, read_only, url_without_password
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.control import POSITIONS
 from cqrs_cli.following.projections.databases.known import dialect_of
 from cqrs_cli.following.projections.failures import error_text
+from cqrs_cli.following.projections.stored_errors import read_errors
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
@@ -21,10 +23,10 @@ def projection_statuses(cluster: Connection, address: DatabaseAddress) -> list[P
     Raises `ConfigurationError` if no projection has a position, `UnavailableError` without database or broker.
     """
     if not dialect_of(address).database_exists(address):
-        raise _no_projection(address)
+        raise _no_projection_error(address)
     engine = open_database(address)
     try:
-        rows = _stored_positions(engine)
+        rows, errors = _stored_positions(engine), read_errors(engine)
     except SQLAlchemyError as error:
         raise UnavailableError(
             f"no answer from {url_without_password(address)} ({error_text(error)})",
@@ -33,16 +35,30 @@ def projection_statuses(cluster: Connection, address: DatabaseAddress) -> list[P
     finally:
         engine.dispose()
     if not rows:
-        raise _no_projection(address)
+        raise _no_projection_error(address)
     ends = _stable_ends(cluster, {(topic, topic_id) for _, topic, _, topic_id, _, _ in rows})
     return [
-        _status(name, topic, partition, position, ends.get((topic, topic_id), {}).get(partition), owner)
+        _status(
+            name,
+            topic,
+            partition,
+            position,
+            ends.get((topic, topic_id), {}).get(partition),
+            owner,
+            errors.get((name, topic, partition)),
+        )
         for name, topic, partition, topic_id, position, owner in rows
     ]
 
 
 def _status(
-    name: str, topic: str, partition: int, position: int, end: int | None, owner: str
+    name: str,
+    topic: str,
+    partition: int,
+    position: int,
+    end: int | None,
+    owner: str,
+    error: LastError | None,
 ) -> PartitionStatus:
     return PartitionStatus(
         PROJECTION,
@@ -54,10 +70,11 @@ def _status(
         position=position,
         lag=None if end is None else max(0, end - position),
         owner=PartitionOwner(owner),
+        last_error=error,
     )
 
 
-def _no_projection(address: DatabaseAddress) -> ConfigurationError:
+def _no_projection_error(address: DatabaseAddress) -> ConfigurationError:
     return ConfigurationError(
         f"no projection has a position in {url_without_password(address)}",
         "use the URL of `cqrs project --to`",

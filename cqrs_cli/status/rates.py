@@ -1,8 +1,9 @@
-"""Snapshots of partitions, and the rates between two snapshots. Pure."""
+"""Computes the rates of partitions between two snapshots of their status. Pure: nothing is polled here."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.ownership.claim import Counts
@@ -13,10 +14,11 @@ _IDLE_AFTER_MS = 10_000
 
 
 class StatusSnapshot(NamedTuple):
-    """All partitions at the time `clock` (ms since the epoch). `missing`: name without topics → the error."""
+    """The status of all partitions at one time."""
 
-    clock: int
+    clock: int  # ms since the epoch
     statuses: tuple[PartitionStatus, ...]
+    #: Name of an aggregate or process without topics → the error.
     missing: Mapping[str, ConfigurationError] = {}
 
     def is_busy(self) -> bool:
@@ -25,20 +27,18 @@ class StatusSnapshot(NamedTuple):
 
 
 def _is_busy(status: PartitionStatus, clock: int) -> bool:
-    """Return True if the partition may have progress: a recent decision, or a lag of a process or projection."""
+    """Return True if the partition may have progress: it has a recent decision, or a process or projection has lag."""
     if status.kind is AGGREGATE:
         last_decision = 0 if status.counts is None else status.counts.last
-        return bool(status.owned) and clock - last_decision < _IDLE_AFTER_MS
-    return bool(status.owned and status.lag)
+        return bool(status.is_owned) and clock - last_decision < _IDLE_AFTER_MS
+    return bool(status.is_owned and status.lag)
 
 
 def with_rates(previous: StatusSnapshot | None, current: StatusSnapshot) -> StatusSnapshot:
     """Return the snapshot with the rates since the previous snapshot."""
-    previous_by_identity = (
-        {} if previous is None else {status.identity: status for status in previous.statuses}
-    )
+    previous_by_key = {} if previous is None else {status.poll_key: status for status in previous.statuses}
     statuses = (
-        replace(status, rates=_rates(previous_by_identity.get(status.identity), status))
+        replace(status, rates=_rates(previous_by_key.get(status.poll_key), status))
         for status in current.statuses
     )
     return current._replace(statuses=tuple(statuses))
@@ -56,13 +56,17 @@ def with_zero_rates(snapshot: StatusSnapshot) -> StatusSnapshot:
 def _rates(previous: PartitionStatus | None, current: PartitionStatus) -> Rates | None:
     if previous is None or current.polled_at <= previous.polled_at:
         return None
-    seconds = current.polled_at - previous.polled_at
+    seconds = decided_seconds = current.polled_at - previous.polled_at
     is_same_run = _owner_run(previous) == _owner_run(current)
     transactions, commit_us = 0, 0
     if current.kind is AGGREGATE:
         # A run counts from zero when it begins: counts of another run are not comparable.
         old_counts = (previous.counts if is_same_run else None) or Counts()
         new_counts = current.counts or Counts()
+        # An owner commits its counts at least twice a second, or was idle before.
+        commit_seconds = (new_counts.last - old_counts.last) / 1000
+        if 0 < commit_seconds <= seconds + 1:
+            decided_seconds = commit_seconds
         done_count = new_counts.commands - old_counts.commands
         rejected_count = (new_counts.rejected + new_counts.failed) - (old_counts.rejected + old_counts.failed)
         transactions, commit_us = (
@@ -74,13 +78,12 @@ def _rates(previous: PartitionStatus | None, current: PartitionStatus) -> Rates 
         done_count = (current.position or 0) - (previous.position or 0) if is_known else 0
         rejected_count = 0
     sent_count = (current.end or 0) - (previous.end or 0)
-    sent_rate, done_rate, rejected_rate = (
-        max(0, count) / seconds for count in (sent_count, done_count, rejected_count)
-    )
+    sent_rate = max(0, sent_count) / seconds
+    done_rate, rejected_rate = (max(0, count) / decided_seconds for count in (done_count, rejected_count))
     if transactions <= 0:
         return Rates(sent_rate, done_rate, rejected_rate)
     batch, commit_ms = max(0, done_count) / transactions, max(0, commit_us) / transactions / 1000
-    return Rates(sent_rate, done_rate, rejected_rate, transactions / seconds, batch, commit_ms)
+    return Rates(sent_rate, done_rate, rejected_rate, transactions / decided_seconds, batch, commit_ms)
 
 
 def _owner_run(status: PartitionStatus) -> str | None:

@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.errors import ConfigurationError
@@ -22,8 +23,9 @@ from cqrs_cli.status.partition import AGGREGATE, PartitionStatus
 from cqrs_cli.status.rates import StatusSnapshot, with_rates, with_zero_rates
 from cqrs_cli.status.subscriptions import subscription_status
 
-#: Seconds between two polls of the claims, which show how fast commands are decided.
-_RATE_INTERVAL = 0.5
+#: Seconds between two polls of the claims, which show how fast commands are decided. Owners commit their claims twice a
+#: second.
+_RATE_INTERVAL = 0.75
 
 #: Seconds after which topics that did not exist are searched again.
 _SEARCH_INTERVAL = 5.0
@@ -67,11 +69,11 @@ class StatusReader:
         *,
         prefix: str = "",
         confirm_hidden: bool = False,
-        with_samples: bool = False,
+        max_samples: float = 0,
     ) -> None:
         """Raises `ConfigurationError` if none of the aggregates has topics.
 
-        `confirm_hidden` and `with_samples` are passed to `AggregateStatusReader`.
+        `confirm_hidden` and `max_samples` are passed to `AggregateStatusReader`.
         """
         self._topics, self._state_dir = topics, state_dir
         aggregate_reader = partial(
@@ -79,8 +81,9 @@ class StatusReader:
             connection,
             state_dir=state_dir,
             confirm_hidden=confirm_hidden,
-            with_samples=with_samples,
+            max_samples=max_samples,
         )
+        # Aggregate or process without topics → the function that creates its reader.
         self._missing_sources: dict[str, Callable[[], _StatusSource]] = {
             **{
                 name: partial(aggregate_reader, aggregate_topics) for name, aggregate_topics in topics.items()
@@ -96,8 +99,8 @@ class StatusReader:
                 for process in processes
             },
         }
-        self._sources: dict[str, _StatusSource] = {}
-        self.missing: dict[str, ConfigurationError] = {}
+        self._sources: dict[str, _StatusSource] = {}  # aggregate or process with topics → its reader
+        self.missing: dict[str, ConfigurationError] = {}  # aggregate or process without topics → the error
         self._find_topics()
         if not self._sources.keys() & topics.keys():
             raise next(iter(self.missing.values()))
@@ -122,7 +125,7 @@ class StatusReader:
         return StatusSnapshot(time.time_ns() // 1_000_000, tuple(statuses), dict(self.missing))
 
     def poll_with_rates(self) -> StatusSnapshot:
-        """Return the current status with rates. This takes half a second if an owner has committed recently."""
+        """Return the current status with rates. This takes 0.75 s if an owner has committed recently."""
         first_snapshot = self.poll_statuses()
         if not first_snapshot.is_busy():
             return with_zero_rates(first_snapshot)
@@ -133,11 +136,11 @@ class StatusReader:
         self,
         snapshot: StatusSnapshot,
         store: str,
-        digest_aggregates: Mapping[str, Aggregate] = _NO_AGGREGATES,
+        aggregates_for_digests: Mapping[str, Aggregate] = _NO_AGGREGATES,
     ) -> StatusSnapshot:
         """Return the snapshot with this machine's shards of the aggregates. `store`: the setting `store`.
 
-        `digest_aggregates`: the aggregates, by name, for which the digests of the states are summed up.
+        `aggregates_for_digests`: aggregates by name; the digests of their states are summed up.
         """
         statuses: list[PartitionStatus] = []
         for name, group in groupby(
@@ -149,7 +152,7 @@ class StatusReader:
                 from cqrs_cli.status.shards import with_shards
 
                 own_statuses = with_shards(
-                    own_statuses, self._topics[name], self._state_dir, digest_aggregates.get(name)
+                    own_statuses, self._topics[name], self._state_dir, aggregates_for_digests.get(name)
                 )
             statuses += own_statuses
         return snapshot._replace(statuses=tuple(statuses))

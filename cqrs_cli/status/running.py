@@ -2,7 +2,8 @@
 
 from cqrs_cli.following.processes.plan import ProcessProgress
 from cqrs_cli.following.projections.plan import ProjectionProgress
-from cqrs_cli.status.partition import PROCESS, PROJECTION, PartitionStatus
+from cqrs_cli.kafka.event_tail import EventPartition
+from cqrs_cli.status.partition import PROCESS, PROJECTION, PartitionKind, PartitionStatus
 
 
 def process_statuses(progress: ProcessProgress | None) -> list[PartitionStatus]:
@@ -12,17 +13,9 @@ def process_statuses(progress: ProcessProgress | None) -> list[PartitionStatus]:
     statuses = []
     for subscription, end in progress.ends.items():
         position, is_owned = progress.positions.get(subscription, 0), subscription in progress.claimed
+        idle_reason = "" if is_owned else "no owner"
         statuses.append(
-            PartitionStatus(
-                PROCESS,
-                subscription.process,
-                *subscription.source,
-                end=end,
-                position=position,
-                lag=max(0, end - position),
-                owned=is_owned,
-                idle="" if is_owned else "no owner",
-            )
+            _status(PROCESS, subscription.process, subscription.source, position, end, idle_reason, is_owned)
         )
     return statuses
 
@@ -33,15 +26,22 @@ def running_projection_statuses(name: str, progress: ProjectionProgress) -> list
     for source, end in progress.ends.items():
         position = progress.positions.get(source)
         idle_reason = "" if position is not None else "no position"
-        statuses.append(
-            PartitionStatus(
-                PROJECTION,
-                name,
-                *source,
-                end=end,
-                position=position or 0,
-                lag=max(0, end - (position or 0)),
-                idle="new tables are filled" if progress.is_shadow else idle_reason,
-            )
-        )
+        if progress.is_shadow:
+            idle_reason = "new tables are filled"
+        statuses.append(_status(PROJECTION, name, source, position or 0, end, idle_reason))
     return statuses
+
+
+def _status(
+    kind: PartitionKind,
+    name: str,
+    source: EventPartition,
+    position: int,
+    end: int,
+    idle_reason: str,
+    is_owned: bool | None = None,
+) -> PartitionStatus:
+    lag = max(0, end - position)
+    return PartitionStatus(
+        kind, name, *source, end=end, position=position, lag=lag, is_owned=is_owned, idle_reason=idle_reason
+    )

@@ -8,7 +8,7 @@ from cqrs_cli.following.processes.plan import subscription_folder
 from cqrs_cli.following.processes.subscription_reader import SubscriptionState
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.status.partition import PROCESS, PartitionStatus, owner_of
-from cqrs_cli.telemetry.blocked_file import read_reason
+from cqrs_cli.telemetry.status_file import read_status
 
 
 def subscription_status(state: SubscriptionState, topics: ProcessTopics, state_dir: Path) -> PartitionStatus:
@@ -21,9 +21,7 @@ def subscription_status(state: SubscriptionState, topics: ProcessTopics, state_d
     stopped_at = None if position is None else position.stopped
     owner = owner_of(None if position is None else position.claim)
     suspects = None if position is None else position.claim.suspects
-    blocked_reason = (
-        read_reason(subscription_folder(state_dir, topics, source.topic, source.partition)) if lag else ""
-    )
+    owner_status = read_status(subscription_folder(state_dir, topics, source.topic, source.partition))
     return PartitionStatus(
         PROCESS,
         subscription.process,
@@ -34,9 +32,10 @@ def subscription_status(state: SubscriptionState, topics: ProcessTopics, state_d
         position=offset,
         lag=lag,
         owner=owner,
-        owned=owner is not None and not owner.stopped,
-        trial=None if suspects is None else describe_suspects(suspects),
-        waits_for=blocked_reason or None,
+        is_owned=owner is not None and not owner.stopped,
+        suspect_text=None if suspects is None else describe_suspects(suspects),
+        wait_reason=(owner_status.blocked or None) if lag else None,
         stopped_at=stopped_at,
-        way_out=f"cqrs run --process {subscription.process} --skip {subscription.address}@{stopped_at}",
+        last_error=None if position is None else position.error,
+        remedy_command=f"cqrs run --process {subscription.process} --skip {subscription.address}@{stopped_at}",
     )

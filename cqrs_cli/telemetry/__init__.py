@@ -1,1 +1,1 @@
-"""Reports of owners and tasks while they work: signed datagrams, files for `status`. No decision depends on them."""
+"""Reports of owners and tasks while they work: signed datagrams, and status files. No decision depends on a report."""

@@ -1,5 +1,7 @@
-"""Signed datagrams from tasks to their driver, and the driver's answer that the tasks are to end. Any datagram may be
-lost: reports are repeated, and the driver answers each report until the task has ended.
+"""Signed datagrams from tasks to their driver, and the driver's answer that the tasks are to end.
+
+Any datagram may be lost. So reports are repeated, the result of a task repeats its messages, and the driver answers
+each report until the task has ended.
 """
 
 import hmac

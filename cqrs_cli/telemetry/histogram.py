@@ -37,7 +37,7 @@ class Histogram:
         """Count the ages in seconds, at the time `now` (ms), of records in the order of their log.
 
         The order saves a check of each record: the broker's timestamps ascend, except after a change to a leader whose
-        clock is slow. Then some ages are counted under a neighbouring bound. A sum of ages below 0 counts as 0.
+        clock is slow. Then some ages are counted in a neighbouring bucket. A sum of ages below 0 counts as 0.
         """
         bounds, counts = self._bounds, self.counts
         oldest_bucket = bisect_left(bounds, (now - records[0].timestamp) / 1000)

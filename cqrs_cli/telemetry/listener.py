@@ -1,14 +1,13 @@
-"""Receives the signed datagrams of a job's tasks in the driver."""
+"""Receives the signed datagrams of a job's tasks in the driver: Spark reports on a task only when the task ends."""
 
 import os
 import socket
 import threading
-from abc import ABC, abstractmethod
 from contextlib import suppress
 from typing import Self
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.telemetry.datagrams import END, Address, signed_body, signed_datagram
+from cqrs_cli.telemetry.datagrams import END, Address, decode_message, signed_body, signed_datagram
 
 #: The Spark property that fixes the UDP port; by default the system chooses one.
 REPORTS_PORT = "spark.cqrs.reports.port"
@@ -19,8 +18,11 @@ _MAX_DATAGRAM = 65_535
 _MAX_PORTS = 16
 
 
-class DatagramListener(ABC):
-    """Listens at an address of this machine until it is closed. Use as a context manager."""
+class DatagramListener:
+    """Listens at an address of this machine until it is closed. Use as a context manager.
+
+    It stores the messages of tasks. Subclasses also store reports.
+    """
 
     def __init__(self, driver_address: str) -> None:
         """`driver_address` is the address at which the workers reach the driver, `HOST` or `HOST:PORT`. `HOST` is
@@ -33,6 +35,9 @@ class DatagramListener(ABC):
         self._socket.settimeout(0.2)
         self.address = Address(host, self._socket.getsockname()[1], os.urandom(32))
         self._closing = self._ends_tasks = False
+        self._lock = threading.Lock()
+        self._new_messages: list[str] = []
+        self._known_messages: set[str] = set()
         self._senders = set[tuple[str, int]]()
         self._thread = threading.Thread(target=self._listen, name="reports", daemon=True)
         self._thread.start()
@@ -48,7 +53,7 @@ class DatagramListener(ABC):
         self._socket.close()
 
     def end_tasks(self) -> None:
-        """Request the end of the tasks: now of each task that has reported, later of each task that reports."""
+        """Request the end of each task: at once if it has sent a report, otherwise when it sends its first report."""
         self._ends_tasks = True
         for sender in list(self._senders):
             self._send_end(sender)
@@ -72,9 +77,29 @@ class DatagramListener(ABC):
                     self._send_end(sender)
                 self._receive(body)
 
-    @abstractmethod
+    def take_new_messages(self) -> list[str]:
+        """Return the messages since the last call."""
+        with self._lock:
+            texts, self._new_messages = self._new_messages, []
+        return texts
+
+    def add_message(self, text: str) -> None:
+        """Store a message, unless the same text was stored before."""
+        with self._lock:
+            if text not in self._known_messages:
+                self._known_messages.add(text)
+                self._new_messages.append(text)
+
     def _receive(self, body: bytes) -> None:
         """Store a datagram's body, in the listening thread."""
+        text = decode_message(body)
+        if text is None:
+            self._receive_report(body)
+        else:
+            self.add_message(text)
+
+    def _receive_report(self, body: bytes) -> None:
+        """Store the report in a datagram's body, in the listening thread."""
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -1,7 +1,6 @@
-"""The progress of a job. Its tasks report to the driver while they read, because Spark reports on a task only at its
-end.
+"""The progress of a Spark job: its tasks report to the driver while they read. Spark itself reports only ended tasks.
 
-Progress is measured in offsets, because their end is known, and speed in records, because offsets have gaps.
+Progress is measured in offsets, because the end offset is known, and speed in records, because offsets have gaps.
 """
 
 import time
@@ -20,24 +19,21 @@ REPORT_INTERVAL = 0.2
 
 
 class TaskReport(Struct, frozen=True, array_like=True):
-    """A task's report: the number of offsets and records that it has read so far.
+    """A task's report."""
 
-    `total` is the number of offsets that it will read; None if the driver knows this number already.
-    """
-
-    task: int
-    offsets: int
-    records: int
-    total: int | None = None
+    task: int  # number of the task
+    offsets: int  # offsets read so far
+    records: int  # records read so far
+    total: int | None = None  # offsets that the task will read; None if the driver knows this number already
 
 
 class JobProgress(NamedTuple):
-    """The progress of a job: `done` of its `offsets` are read, with `records` records, in the elapsed `seconds`."""
+    """The progress of a job."""
 
-    done: int
-    offsets: int
-    records: int
-    seconds: float
+    done: int  # offsets that were read
+    offsets: int  # offsets to read in total
+    records: int  # records that were read
+    seconds: float  # elapsed time
 
 
 _decoder = msgspec.msgpack.Decoder(TaskReport)
@@ -77,12 +73,12 @@ class TaskReports(DatagramListener):
 
     def __init__(self, host: str, spans: Mapping[int, int | None]) -> None:
         """`spans`: task → the number of offsets that it will read; None if the task will report the number itself.
-        Until then the mean of the other tasks counts.
+        Until its first report, the mean of the other tasks is used for the task.
         """
         self._spans = spans
         self._reports: dict[int, TaskReport] = {}
         self._created_at = time.monotonic()
-        # The time is measured from the first report: until then Spark starts workers.
+        # The elapsed time counts from the first report, because before it Spark starts workers.
         self._first_report_at: float | None = None
         super().__init__(host)
 
@@ -98,7 +94,7 @@ class TaskReports(DatagramListener):
         record_counts = {task: report.records for task, report in reports.items()}
         record_counts |= {task: max(total, record_counts.get(task, 0)) for task, total in ended_tasks.items()}
         now = time.monotonic()
-        # A network may drop all reports: then the time counts from the creation, once a task has ended.
+        # A network may drop all reports. Then the time counts from the creation, once a task has ended.
         started_at = self._first_report_at or (self._created_at if ended_tasks else now)
         return JobProgress(done_offsets, sum(totals.values()), sum(record_counts.values()), now - started_at)
 
@@ -110,7 +106,7 @@ class TaskReports(DatagramListener):
         mean = max(1, sum(sizes) // len(sizes)) if sizes else 1
         return {task: mean if total is None else total for task, total in totals.items()}
 
-    def _receive(self, body: bytes) -> None:
+    def _receive_report(self, body: bytes) -> None:
         try:
             report = _decoder.decode(body)
         except ValueError:  # a task with another version of this code

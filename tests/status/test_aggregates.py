@@ -1,5 +1,6 @@
 """Snapshots of the partitions of aggregates, on the real broker."""
 
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -7,10 +8,11 @@ import pytest
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.ownership.trials.slow_command import write_slow_command
+from cqrs_cli.observer import observing, reached
 from cqrs_cli.status.aggregates import aggregate_statuses
 from cqrs_cli.status.partition import PartitionStatus
 from cqrs_cli.status.reader import StatusReader
+from cqrs_cli.telemetry.status_file import StatusFile
 from tests.cli.live.terminal import terminal
 from tests.support import AGGREGATES
 from tests.support.commands import CommandRecord, command
@@ -33,9 +35,7 @@ def deposit_command(account: str) -> CommandRecord:
 
 def reader_of(bank: TopicHarness) -> StatusReader:
     topics = {name: Topics(name, bank.topics.prefix) for name in ("bank_account", "order")}
-    return StatusReader(
-        bank.connection, topics, bank.folder / "state", confirm_hidden=True, with_samples=True
-    )
+    return StatusReader(bank.connection, topics, bank.folder / "state", confirm_hidden=True, max_samples=inf)
 
 
 def only_status(reader: StatusReader) -> PartitionStatus:
@@ -47,23 +47,23 @@ def test_status_follows_commands_and_runs(single_bank: TopicHarness) -> None:
     reader = reader_of(single_bank)
     assert list(reader.poll_statuses().missing) == ["order"]
     first = only_status(reader)
-    assert (first.end, first.lag, first.owner, first.oldest, first.reasons) == (0, 0, None, None, {})
+    assert (first.end, first.lag, first.owner, first.oldest_age_ms, first.reasons) == (0, 0, None, None, {})
     single_bank.send(deposit_command("a"), open_command("a"))
     undecided = only_status(reader)
     assert undecided.lag == 2
-    assert undecided.oldest is not None and undecided.oldest <= 60_000
+    assert undecided.oldest_age_ms is not None and undecided.oldest_age_ms <= 60_000
     with running_owners(single_bank.plan(once=False)) as owner:
         status = eventually(lambda: status if (status := only_status(reader)).lag == 0 else None)
         assert status is not None and status.owner is not None and status.counts is not None
-        assert (status.owner.run, status.owned, status.oldest) == (owner.plan.run, True, None)
+        assert (status.owner.run, status.is_owned, status.oldest_age_ms) == (owner.plan.run, True, None)
         assert (status.counts.accepted, status.counts.rejected) == (1, 1)
     last = only_status(reader)
-    assert last.owner is not None and last.owner.stopped and not last.owned
+    assert last.owner is not None and last.owner.stopped and not last.is_owned
     reader.close()
 
 
 def repartitioning_phases(reader: StatusReader) -> str:
-    return " ".join(partition.growth or "-" for partition in reader.poll_statuses().statuses)
+    return " ".join(partition.repartitioning_stage or "-" for partition in reader.poll_statuses().statuses)
 
 
 def test_status_follows_a_repartitioning(single_bank: TopicHarness) -> None:
@@ -85,9 +85,9 @@ def test_new_outcomes_give_reasons_and_latency(single_bank: TopicHarness) -> Non
         single_bank.send(deposit_command("a"), deposit_command("b"))
         eventually(lambda: len(single_bank.records("outcomes")) == 2)
         status = eventually(lambda: status if (status := only_status(reader)).reasons else None)
-        assert status is not None and status.latency is not None
+        assert status is not None and status.latency_ms is not None
         assert status.reasons == {"NOT_OPEN": 2}
-        assert 0 <= status.latency < 60_000
+        assert 0 <= status.latency_ms < 60_000
         assert only_status(reader).reasons == {}
     reader.close()
 
@@ -109,7 +109,8 @@ def test_remarks_name_what_hides_commands(single_bank: TopicHarness) -> None:
 def test_remarks_name_a_slow_command(single_bank: TopicHarness) -> None:
     shard = single_bank.shard_path()
     shard.mkdir(parents=True)
-    write_slow_command(shard, 7, 6.0)
+    with observing(StatusFile(shard).listener):
+        reached("record.slow", offset=7, seconds=6.0)
     (status,) = aggregate_statuses(single_bank.connection, single_bank.topics, single_bank.folder / "state")
     (remark,) = status.remarks()
     assert remark.startswith("command 7 is being decided for ")

@@ -7,10 +7,20 @@ import pytest
 from prometheus_client.core import Metric as Family
 from rich.console import Console
 
-from cqrs_cli.cli.live.model import Choices
+from cqrs_cli.cli.live.model import DisplayOptions
 from cqrs_cli.cli.live.screen import render_screen
-from cqrs_cli.cli.render.status import status_document, status_text
-from cqrs_cli.status.columns import COLUMNS, Metric, Row, StatusColumn, View, partition_document, row, total
+from cqrs_cli.cli.render.status import status_text
+from cqrs_cli.status.columns import (
+    COLUMNS,
+    Row,
+    StatusColumn,
+    StatusMetric,
+    View,
+    partition_document,
+    partition_row,
+    total_row,
+)
+from cqrs_cli.status.document import status_document
 from cqrs_cli.status.metrics import metric_families
 from cqrs_cli.status.partition import PARTITION_KINDS, PartitionStatus
 from tests.support.statuses import (
@@ -24,7 +34,7 @@ from tests.support.statuses import (
 COLUMNS_WITH_HEIGHT = (
     *COLUMNS,
     StatusColumn(
-        "height", lambda status: 100 + status.partition, "height", metric=Metric("height", "So high.")
+        "height", lambda status: 100 + status.partition, "height", metric=StatusMetric("height", "So high.")
     ),
 )
 
@@ -53,19 +63,23 @@ def test_new_column_is_in_text() -> None:
 def test_rare_column_is_shown_if_needed() -> None:
     """The total contains each text of the column once."""
     repartitioning = [
-        decided_partition(1, growth="settles"),
-        decided_partition(2, growth="waits"),
-        decided_partition(3, growth="waits"),
+        decided_partition(1, repartitioning_stage="settles"),
+        decided_partition(2, repartitioning_stage="waits"),
+        decided_partition(3, repartitioning_stage="waits"),
     ]
     columns = [column for column in COLUMNS if column.name == "growth"]
-    assert total("", [row(status, columns) for status in repartitioning], columns).values == (
+    assert total_row("", [partition_row(status, columns) for status in repartitioning], columns).values == (
         "settles, waits",
     )
     assert "repartitioning" not in text_of(COLUMNS) and "repartitioning" in text_of(COLUMNS, *repartitioning)
 
 
 def test_new_column_is_in_json() -> None:
-    document = status_document(status_snapshot(*STATUSES), "lmdb", columns=COLUMNS_WITH_HEIGHT)
+    document = status_document(
+        status_snapshot(*STATUSES),
+        "lmdb",
+        describe=lambda status: partition_document(status, COLUMNS_WITH_HEIGHT),
+    )
     partitions = [document[key][name]["partitions"] for key, name in SECTIONS.items()]
     assert [partition["height"] for (partition,) in partitions] == [101, 102, 103]
 
@@ -79,8 +93,8 @@ def test_new_column_is_in_prometheus() -> None:
     assert [values[name] for name in names] == [101, 102, 103]
 
 
-def test_new_column_is_in_top() -> None:
-    screen = render_screen(status_snapshot(*STATUSES), Choices(), (), "", 200, 40, COLUMNS_WITH_HEIGHT)
+def test_new_column_is_in_cqrs_top() -> None:
+    screen = render_screen(status_snapshot(*STATUSES), DisplayOptions(), (), "", 200, 40, COLUMNS_WITH_HEIGHT)
     console = Console(file=io.StringIO(), width=200)
     with console.capture() as captured:
         console.print(screen)
@@ -94,8 +108,11 @@ def test_new_column_is_in_top() -> None:
             decided_partition(),
             "partition start end position lag owner growth trial deciding waits_for state hidden_by",
         ),
-        (subscribed_partition(), "topic partition start end position lag owner stopped_at waits_for"),
-        (projected_partition(), "topic partition end position lag owner"),
+        (
+            subscribed_partition(),
+            "topic partition start end position lag owner stopped_at last_error waits_for",
+        ),
+        (projected_partition(), "topic partition end position lag owner last_error"),
     ],
 )
 def test_documents_keep_their_keys(status: PartitionStatus, keys: str) -> None:
@@ -135,24 +152,24 @@ def test_unknown_values_have_no_samples() -> None:
 
 def test_every_header_is_filled_in() -> None:
     for kind in PARTITION_KINDS:
-        assert all("{" not in column.header.format(**kind.words) for column in COLUMNS)
+        assert all("{" not in column.header.format(**kind.placeholder_values) for column in COLUMNS)
 
 
 def test_totals_add_known_values() -> None:
     columns = [column for column in COLUMNS if column.name in ("lag", "oldest", "owner", "since")]
     rows = [Row("", (3, None, "a", "x")), Row("", (4, 7, "b", "y")), Row("", (None, 2, "a", "x"))]
-    assert total("total", rows, columns) == Row("total", (7, 7, "2 owners", None))
-    assert total("total", rows[:1], columns) == Row("total", (3, None, "a", None))
-    assert total("total", [], columns) == Row("total", (None, None, None, None))
+    assert total_row("total", rows, columns) == Row("total", (7, 7, "2 owners", None))
+    assert total_row("total", rows[:1], columns) == Row("total", (3, None, "a", None))
+    assert total_row("total", [], columns) == Row("total", (None, None, None, None))
 
 
 def test_every_column_is_shown_somewhere() -> None:
-    hidden = [
+    hidden_columns = [
         column.name
         for column in COLUMNS
         if not column.header and View.JSON not in column.view and not column.metric
     ]
-    assert hidden == []
+    assert hidden_columns == []
 
 
 @pytest.mark.parametrize(

@@ -20,13 +20,13 @@ def test_partitions_have_names() -> None:
 
 
 def test_poison_detection_is_remarked_while_commands_wait() -> None:
-    assert decided_partition(trial="on trial", lag=1).remarks() == ["on trial"]
-    assert decided_partition(trial="on trial").remarks() == []
+    assert decided_partition(suspect_text="on trial", lag=1).remarks() == ["on trial"]
+    assert decided_partition(suspect_text="on trial").remarks() == []
 
 
 def test_stopped_process_names_the_skip_option() -> None:
     (remark,) = subscribed_partition(
-        lag=3, trial="tried", stopped_at=7, way_out="cqrs run --process checkout --skip …"
+        lag=3, suspect_text="tried", stopped_at=7, remedy_command="cqrs run --process checkout --skip …"
     ).remarks()
     assert remark.startswith("process checkout was stopped by order.events:0@7; correct it")
     assert remark.endswith("leave the event out: cqrs run --process checkout --skip …")
@@ -34,10 +34,10 @@ def test_stopped_process_names_the_skip_option() -> None:
 
 def test_idle_partitions_are_in_order() -> None:
     partitions = [
-        subscribed_partition(1, idle="no owner"),
-        decided_partition(1, idle="warm"),
+        subscribed_partition(1, idle_reason="no owner"),
+        decided_partition(1, idle_reason="warm"),
         decided_partition(0),
-        decided_partition(2, idle="no owner"),
+        decided_partition(2, idle_reason="no owner"),
     ]
     assert list(idle_partitions(partitions).items()) == [
         ("bank:1", "warm"),

@@ -1,8 +1,7 @@
 """The rates between two snapshots."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from cqrs_cli.ownership.claim import Counts
 from cqrs_cli.status.partition import PartitionOwner, PartitionStatus, Rates
@@ -63,7 +62,7 @@ def test_processes_are_measured_by_position() -> None:
     [
         (decided_partition(counts=Counts(accepted=1, last=55_000)), True),
         (decided_partition(counts=Counts(accepted=1, last=5_000)), False),
-        (decided_partition(counts=Counts(accepted=1, last=55_000), owned=False), False),
+        (decided_partition(counts=Counts(accepted=1, last=55_000), is_owned=False), False),
         (subscribed_partition(lag=1), True),
         (subscribed_partition(lag=0), False),
     ],

@@ -8,7 +8,7 @@ from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.personal.encrypted_data import encrypt_data
 from cqrs_cli.core.personal.encryption import DataKey, ValueLocation
 from cqrs_cli.core.stored import StoredState
-from cqrs_cli.deciding.plan import shard_folder
+from cqrs_cli.deciding.plan import shards_folder_of
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.shard import open_shard
@@ -32,7 +32,7 @@ def digest_of(folder: Path, state: bytes) -> int | None:
         revision=1,
         window_ms=1,
     )
-    store = open_shard(shard_folder(folder, TOPICS) / "0", identity).store
+    store = open_shard(shards_folder_of(folder, TOPICS) / "0", identity).store
     states = {"ann": StoredState(1, 0, 0, state)}
     store.apply(WriteBatch(store.token(), Positions(), Positions(), states))
     store.close()

@@ -42,10 +42,12 @@ def test_status_follows_the_position(connection: Connection, prefix: str) -> Non
     run_in_this_process(plan)
     harness.place_orders(3, 2)
     status = statuses_by_aggregate(harness, reader)["order"]
-    assert status.owner is not None and (status.owner.run, status.owned) == (plan.run, True) and status.lag
+    assert status.owner is not None and (status.owner.run, status.is_owned) == (plan.run, True) and status.lag
     retire_processes(plan)
     last = eventually(
-        lambda: status if (status := statuses_by_aggregate(harness, reader)["order"]).owned is False else None
+        lambda: (
+            status if (status := statuses_by_aggregate(harness, reader)["order"]).is_owned is False else None
+        )
     )
     reader.close()
     assert last is not None and statuses_by_aggregate(harness, reader)["order"].owner == last.owner

@@ -11,8 +11,7 @@ import pytest
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.jobs.engine.driver_address import driver_address
 from cqrs_cli.telemetry.datagrams import send_message
-from cqrs_cli.telemetry.listener import REPORTS_PORT
-from cqrs_cli.telemetry.task_messages import TaskMessages
+from cqrs_cli.telemetry.listener import REPORTS_PORT, DatagramListener
 from tests.support.waiting import eventually
 
 HOST = "127.0.0.1"
@@ -28,14 +27,14 @@ def port() -> Iterator[int]:
 
 
 def test_fixed_port_takes_reports(port: int) -> None:
-    with TaskMessages(f"{HOST}:{port}") as notes:
+    with DatagramListener(f"{HOST}:{port}") as notes:
         assert port <= notes.address.port < port + 16
         send_message(notes.address, "a note")
         assert eventually(notes.take_new_messages) == ["a note"]
 
 
 def test_second_run_takes_a_later_port(port: int) -> None:
-    with TaskMessages(f"{HOST}:{port}") as first, TaskMessages(f"{HOST}:{port}") as second:
+    with DatagramListener(f"{HOST}:{port}") as first, DatagramListener(f"{HOST}:{port}") as second:
         assert port <= first.address.port < second.address.port < port + 16
 
 
@@ -46,7 +45,7 @@ def test_taken_ports_are_refused(port: int) -> None:
             with suppress(OSError):  # another program uses it
                 taken_socket.bind(("", number))
         with pytest.raises(ConfigurationError, match=f"no UDP port from {port} to {port + 15} is free"):
-            TaskMessages(f"{HOST}:{port}")
+            DatagramListener(f"{HOST}:{port}")
 
 
 def context(**conf: str) -> Any:

@@ -1,0 +1,1 @@
+"""Spans for OpenTelemetry (extra `otel`): a listener of `cqrs_cli.observer`, and the exporter."""
