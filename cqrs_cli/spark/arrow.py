@@ -19,13 +19,13 @@ def time_array(texts: Iterable[str]) -> "pyarrow.Array":
 
 
 def field_array(
-    column: FieldColumn, values: list[Any], arrow_type: Any, message_name: Callable[[int], str]
+    column: FieldColumn, messages: list[Any], arrow_type: Any, message_name: Callable[[int], str]
 ) -> "pyarrow.Array":
-    """Return a field of the messages in `values` as an array; null where the message is None.
+    """Return one field of the messages as an array; null where the message is None.
 
     Raises `CqrsError` for a value that the column cannot hold; `message_name(number)` names the message in the error.
     """
-    field_values = [None if value is None else getattr(value, column.attribute) for value in values]
+    field_values = [None if message is None else getattr(message, column.attribute) for message in messages]
     return value_array(
         column,
         field_values,
@@ -36,14 +36,14 @@ def field_array(
 
 
 def struct_array(
-    columns: list[FieldColumn], values: list[Any], arrow_type: Any, message_name: Callable[[int], str]
+    columns: list[FieldColumn], messages: list[Any], arrow_type: Any, message_name: Callable[[int], str]
 ) -> "pyarrow.Array":
-    """Return the messages in `values` as one struct column; null where the message is None."""
+    """Return the messages as one struct column; null where the message is None."""
     import pyarrow
 
     arrays = [
-        field_array(column, values, arrow_type.field(number).type, message_name)
+        field_array(column, messages, arrow_type.field(number).type, message_name)
         for number, column in enumerate(columns)
     ]
-    is_missing = pyarrow.array([value is None for value in values])
+    is_missing = pyarrow.array([message is None for message in messages])
     return pyarrow.StructArray.from_arrays(arrays, fields=list(arrow_type), mask=is_missing)

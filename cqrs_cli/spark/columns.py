@@ -61,7 +61,7 @@ def message_class(
 
 
 def fields_as_columns(kind: SourceKind, cls: "type[Struct]") -> list[FieldColumn]:
-    """Return the columns that follow the envelope columns."""
+    """Return the fields of `cls` as the columns that follow the envelope columns."""
     return field_columns(cls, frozenset(ENVELOPE[kind]))
 
 

@@ -20,8 +20,8 @@ _NO_ATTRIBUTES = SimpleNamespace(**dict.fromkeys(TEXT_COLUMNS.values()))
 class CommandRows(RowMaker):
     """Rows of a commands topic.
 
-    Without a type, every record is a row, also a record that is not a command. With a type, only the records that
-    decode as that type are rows.
+    Without a type, every record is a row, even if it is not a command. With a type, only the records that decode as
+    this type are rows.
     """
 
     kind = "commands"

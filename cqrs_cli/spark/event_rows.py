@@ -13,20 +13,23 @@ from cqrs_cli.spark.rows import MessageList, RowMaker, envelope_arrays
 if TYPE_CHECKING:
     import pyarrow
 
-# Any: the decoder's type excludes None. At run time it raises for a record without a value, as it should.
+# The type is `Any`, because the decoder's type excludes None. At run time the decoder raises an error for a record
+# without a value, which is correct.
 _decode_envelope: Any = msgspec.json.Decoder(EventEnvelope).decode
-_view_of: Any = memoryview  # `len` of a view is the number of bytes
+_view_of: Any = memoryview  # a view of an event's raw `data`; its `len` is the number of bytes
 
 
 class EventRows(RowMaker):
-    """Rows of an events topic: every event with `data` as it was written, or only events of one current type."""
+    """Rows of an events topic: all events, each with its `data` as it was written; or only the events that are of one
+    type after upcasting, with the fields of the type as columns.
+    """
 
     kind = "events"
 
     def _columns(self, partition: int, messages: MessageList) -> "tuple[MessageList, list[pyarrow.Array]]":
         try:
             envelopes = list(map(_decode_envelope, map(Message.value, messages)))
-        except Exception:  # `read_event` raises the same error with its reason
+        except Exception:  # reading each message again shows which one fails, and why
             self.raise_unreadable(partition, messages, read_event)
         if any(map(attrgetter("datasha256"), envelopes)):
             self.raise_unreadable(partition, messages, _raise_if_reference)
@@ -52,7 +55,7 @@ class EventRows(RowMaker):
         decode_by_type = {**skipping_decoders, **wanted_decoders}
         try:
             return [decode_by_type[envelope.type](envelope.data) for envelope in envelopes]
-        except Exception:  # `decode_event` raises the same error with its reason
+        except Exception:  # reading each message again shows which one fails, and why
             self.raise_unreadable(partition, messages, self._decode)
 
     def _decode(self, value: bytes | None) -> object:
@@ -89,7 +92,7 @@ def event_arrays(envelopes: list[EventEnvelope]) -> "list[pyarrow.Array]":
 
 
 def _skip(data: object) -> None:
-    """Return None: the decoder for events of other types."""
+    """Decode nothing, and return None. This is the decoder for events of other types."""
 
 
 def _raise_if_reference(value: bytes | None) -> None:

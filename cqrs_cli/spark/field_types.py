@@ -27,7 +27,7 @@ Convert = Callable[[Any], Any] | None
 #: Precision and scale of a `Decimal`: 38 digits in total, 18 after the point. More digits are an error, never rounded.
 DECIMAL = (38, 18)
 
-_TEXTS = (msgspec_types.UUIDType, msgspec_types.TimeDeltaType, msgspec_types.TimeType)
+_TEXT_TYPES = (msgspec_types.UUIDType, msgspec_types.TimeDeltaType, msgspec_types.TimeType)
 
 
 def arrow_schema(schema: "StructType") -> "pyarrow.Schema":
@@ -39,26 +39,26 @@ def arrow_schema(schema: "StructType") -> "pyarrow.Schema":
 
 
 class FieldColumn(NamedTuple):
-    """A column, the message attribute that it holds, and the conversion of its values."""
+    """A column with the values of one field of a message."""
 
     name: str
-    attribute: str
+    attribute: str  # of the message
     type: "DataType"
     convert: Convert
-    optional: bool  # the field may be left out and has no default: its value is UNSET then
+    optional: bool  # True: the field may be UNSET, because a message may omit it
 
 
 def field_columns(
-    cls: type[msgspec.Struct], taken_names: frozenset[str] = frozenset(), form: str = "data_{}"
+    cls: type[msgspec.Struct], taken_names: frozenset[str] = frozenset(), template: str = "data_{}"
 ) -> list[FieldColumn]:
     """Return the fields of a message as columns, by their names on the wire.
 
-    A name that is in `taken_names`, or that another field has, is put into `form`. The comparison ignores case, as
-    Spark does.
+    A field whose name is in `taken_names`, or equals the name of an earlier field, is renamed by `template`: `amount`
+    becomes `data_amount`. Names are compared without case, as in Spark.
     """
     columns = []
     fields = tree_of(cls).fields
-    names = distinct_names([field.encode_name for field, _ in fields], taken_names, form)
+    names = distinct_names([field.encode_name for field, _ in fields], taken_names, template)
     for name, (field, field_type) in zip(names, fields, strict=True):
         column_type, convert = _column(field_type, (cls,))
         columns.append(FieldColumn(name, field.name, column_type, convert, _is_optional(field)))
@@ -78,7 +78,7 @@ def _column(node: TypeNode, enclosing: tuple[type, ...]) -> "tuple[DataType, Con
     from pyspark.sql import types
 
     match node.form:
-        case "closed":
+        case "enum":
             return _enum_or_literal_column(node)
         case "union":
             return _union_column(node, enclosing)
@@ -86,7 +86,7 @@ def _column(node: TypeNode, enclosing: tuple[type, ...]) -> "tuple[DataType, Con
             return _list_column(node, enclosing)
         case "dict":
             return _dict_column(node, enclosing)
-        case "object" if node.fields and node.wire.cls not in enclosing:
+        case "object" if node.fields and node.msgspec_type.cls not in enclosing:
             return _object_column(node, enclosing)
     simple: dict[type, DataType] = {
         msgspec_types.StrType: types.StringType(),
@@ -98,11 +98,11 @@ def _column(node: TypeNode, enclosing: tuple[type, ...]) -> "tuple[DataType, Con
         msgspec_types.ByteArrayType: types.BinaryType(),
         msgspec_types.DecimalType: types.DecimalType(*DECIMAL),
     }
-    if (simple_type := simple.get(type(node.wire))) is not None:
+    if (simple_type := simple.get(type(node.msgspec_type))) is not None:
         return simple_type, None
-    if isinstance(node.wire, msgspec_types.DateTimeType):
+    if isinstance(node.msgspec_type, msgspec_types.DateTimeType):
         return types.TimestampType(), _require_offset
-    return types.StringType(), msgspec.to_builtins if isinstance(node.wire, _TEXTS) else _json
+    return types.StringType(), msgspec.to_builtins if isinstance(node.msgspec_type, _TEXT_TYPES) else _json
 
 
 def _json(value: Any) -> str:
@@ -120,13 +120,13 @@ def _enum_or_literal_column(node: TypeNode) -> "tuple[DataType, Convert]":
     """Return the column type of an enum or `Literal`: text or numbers, or JSON if the values are of both types."""
     from pyspark.sql import types
 
-    is_enum = isinstance(node.wire, msgspec_types.EnumType)
-    values = [member.value for member in node.wire.cls] if is_enum else node.wire.values
-    plain = msgspec.to_builtins if is_enum else None
+    is_enum = isinstance(node.msgspec_type, msgspec_types.EnumType)
+    values = [member.value for member in node.msgspec_type.cls] if is_enum else node.msgspec_type.values
+    convert = msgspec.to_builtins if is_enum else None
     if all(isinstance(value, str) for value in values):
-        return types.StringType(), plain
+        return types.StringType(), convert
     if all(isinstance(value, int) for value in values):
-        return types.LongType(), plain
+        return types.LongType(), convert
     return types.StringType(), _json
 
 
@@ -134,7 +134,7 @@ def _union_column(node: TypeNode, enclosing: tuple[type, ...]) -> "tuple[DataTyp
     """Return the column type of `T | None`, which is the type of `T`; any other union is JSON."""
     from pyspark.sql import types
 
-    members = [part for part in node.parts if not isinstance(part.wire, msgspec_types.NoneType)]
+    members = [part for part in node.parts if not isinstance(part.msgspec_type, msgspec_types.NoneType)]
     column_type, convert = (
         _column(members[0], enclosing) if len(members) == 1 else (types.StringType(), _json)
     )
@@ -149,10 +149,10 @@ def _list_column(node: TypeNode, enclosing: tuple[type, ...]) -> "tuple[DataType
     """Return the column type of a list or set. The items of a set are sorted, to be the same in each process."""
     from pyspark.sql import types
 
-    item, convert = _column(node.parts[0], enclosing)
-    items: Callable[[Any], list[Any]] = list if convert is None else lambda value: list(map(convert, value))
-    sort_items: Callable[[Any], list[Any]] = lambda value: sorted(items(value), key=encode_json)  # noqa: E731
-    return types.ArrayType(item), sort_items if node.form == "set" else items
+    item_type, convert = _column(node.parts[0], enclosing)
+    to_list: Callable[[Any], list[Any]] = list if convert is None else lambda value: list(map(convert, value))
+    sort_set: Callable[[Any], list[Any]] = lambda value: sorted(to_list(value), key=encode_json)  # noqa: E731
+    return types.ArrayType(item_type), sort_set if node.form == "set" else to_list
 
 
 def _dict_column(node: TypeNode, enclosing: tuple[type, ...]) -> "tuple[DataType, Convert]":
@@ -169,8 +169,8 @@ def _object_column(node: TypeNode, enclosing: tuple[type, ...]) -> "tuple[DataTy
     """Return a struct type of the object's fields."""
     from pyspark.sql import types
 
-    inner_classes = (*enclosing, node.wire.cls)
-    is_dict = isinstance(node.wire, msgspec_types.TypedDictType)
+    inner_classes = (*enclosing, node.msgspec_type.cls)
+    is_dict = isinstance(node.msgspec_type, msgspec_types.TypedDictType)
     names = distinct_names([field.encode_name for field, _ in node.fields], (), "data_{}")
     columns = [
         (name, field.encode_name if is_dict else field.name, *_column(field_type, inner_classes))

@@ -16,7 +16,8 @@ from cqrs_cli.spark.offset_ranges import Offsets
 from cqrs_cli.spark.options import Bound, ReadOptions
 from cqrs_cli.spark.plan import SourcePlan
 
-#: Seconds to wait for a log that ends before the checkpoint, because a new leader may lag. Then records count as lost.
+#: Seconds to wait for a log that ends before the checkpoint, because a new leader may lag. After this time records
+#: count as lost.
 _SHORT_LOG_TIMEOUT = 3.0
 
 
@@ -28,7 +29,7 @@ class Extent(NamedTuple):
     ends: dict[int, int]
 
 
-class LogWatch:
+class ExtentReader:
     """Reads a topic's extent repeatedly with the same Kafka clients. Use it as a context manager."""
 
     def __init__(self, connection: Connection, topic: str) -> None:
@@ -36,7 +37,7 @@ class LogWatch:
         self._admin = Admin(connection)
         self._reader = clients.consumer(connection)
 
-    def __enter__(self) -> "LogWatch":
+    def __enter__(self) -> "ExtentReader":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -46,7 +47,7 @@ class LogWatch:
         self._admin.close()
         self._reader.close()
 
-    def extent(self) -> Extent:
+    def read_extent(self) -> Extent:
         """Return the current extent. The topic id is read before and after the offsets, so that the offsets are of
         this topic id.
         """
@@ -68,11 +69,11 @@ class LogWatch:
             {partition: end for partition, (_, end) in watermarks.items()},
         )
 
-    def extent_with(self, positions: Offsets, topic_id: str) -> Extent:
+    def extent_containing(self, positions: Offsets, topic_id: str) -> Extent:
         """Return the extent; raise `ContradictionError` if the topic was recreated, or lacks records at `positions`."""
         deadline = time.monotonic() + _SHORT_LOG_TIMEOUT
         while True:
-            extent = self.extent()
+            extent = self.read_extent()
             check_positions(self._topic, positions, topic_id, extent)
             short_partitions = [
                 partition for partition, offset in positions.items() if offset > extent.ends[partition]

@@ -1,4 +1,4 @@
-"""The input partitions of a read, which PySpark passes to its tasks."""
+"""The input of a read's tasks, as PySpark passes it."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-class LogPartition(InputPartition):
+class InputRange(InputPartition):
     """The input of one task: a range of offsets of the topic with the id `topic_id`."""
 
     def __init__(self, topic_id: str, offset_range: OffsetRange) -> None:
@@ -23,6 +23,6 @@ class LogPartition(InputPartition):
 
 def read_input_partition(plan: SourcePlan, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
     """Yield the rows of a task's input partition. PySpark's placeholder partition for an empty read has no rows."""
-    if isinstance(partition, LogPartition):
+    if isinstance(partition, InputRange):
         with without_traceback():
             yield from read_range(plan, partition.topic_id, partition.value)

@@ -1,13 +1,13 @@
 """The options of a read: their parser and their meaning. Spark passes options as text."""
 
-import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from cqrs_cli.errors import UsageError
+from cqrs_cli.formatting import did_you_mean
 from cqrs_cli.settings.moments import parse_moment
 
 #: The topics that can be read.
@@ -51,14 +51,20 @@ EARLIEST, LATEST = Bound("earliest"), Bound("latest")
 
 
 @dataclass(frozen=True, slots=True)
-class ReadOptions:
-    """The parsed options of a read. `type` is `Deposited` or the wire type `bank_account.Deposited`."""
+class TopicOptions:
+    """The topic of a read or write. `type` is `Deposited` or the wire type `bank_account.Deposited`."""
 
     aggregate: str
     kind: SourceKind = "events"
     type: str | None = None
     project: Path = field(default_factory=Path.cwd)
     flags: Mapping[str, object] = field(default_factory=dict)  # settings that override the project's settings
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions(TopicOptions):
+    """The parsed options of a read."""
+
     start: Bound = EARLIEST
     end: Bound = LATEST
     splits: int | None = None
@@ -70,14 +76,12 @@ def parse_options(options: Mapping[str, str], streaming: bool | None = None) -> 
 
     Raises `UsageError` for an unknown option or an invalid value. It never quotes the value of an unknown option.
     """
-    texts = _by_documented_name(options)
+    texts = documented_options(options, OPTIONS)
     for name in {None: (), True: _BATCH_ONLY, False: _STREAM_ONLY}[streaming]:
         if name in texts:
             raise UsageError(
                 f"option {name}: a {'stream' if streaming else 'batch'} has no such option", "leave it out"
             )
-    if not texts.get("aggregate"):
-        raise UsageError("option aggregate is missing", 'write .option("aggregate", "order")')
     kind = texts.get("topic", "events")
     if kind not in SOURCE_KINDS:
         raise UsageError(f"option topic: there is no {kind[:40]!r}", f"one of {', '.join(SOURCE_KINDS)}")
@@ -86,11 +90,8 @@ def parse_options(options: Mapping[str, str], streaming: bool | None = None) -> 
             "option type: outcomes have columns of their own", "leave it out, and filter by `type`"
         )
     return ReadOptions(
-        aggregate=texts["aggregate"],
+        **topic_options(texts),
         kind=kind,
-        type=texts.get("type"),
-        project=Path(texts.get("project", ".")).expanduser().absolute(),
-        flags=_flags(texts),
         start=_bound(texts, "startingOffsets", "since", "earliest"),
         end=_bound(texts, "endingOffsets", "until", "latest"),
         splits=_count(texts, "splits"),
@@ -98,18 +99,29 @@ def parse_options(options: Mapping[str, str], streaming: bool | None = None) -> 
     )
 
 
-def _by_documented_name(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options by their documented names; raise `UsageError` for an unknown option."""
-    by_lower = {name.lower(): name for name in OPTIONS}
+def documented_options(options: Mapping[str, str], known_names: tuple[str, ...]) -> dict[str, str]:
+    """Return the options by their documented names; raise `UsageError` for an unknown or a missing option."""
+    by_lower = {name.lower(): name for name in known_names}
     texts = {}
     for name, text in options.items():
         documented_name = by_lower.get(name.lower())
         if documented_name is None:
-            matches = difflib.get_close_matches(name.lower(), by_lower, 1)
-            hint = f"did you mean {by_lower[matches[0]]}?" if matches else f"known: {', '.join(OPTIONS)}"
+            hint = did_you_mean(name, known_names) or f"known: {', '.join(known_names)}"
             raise UsageError(f"unknown option {name[:60]!r}", hint)
         texts[documented_name] = text
+    if not texts.get("aggregate"):
+        raise UsageError("option aggregate is missing", 'write .option("aggregate", "order")')
     return texts
+
+
+def topic_options(texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return the options that reads and writes have in common, as arguments of `TopicOptions`."""
+    return {
+        "aggregate": texts["aggregate"],
+        "type": texts.get("type"),
+        "project": Path(texts.get("project", ".")).expanduser().absolute(),
+        "flags": _flags(texts),
+    }
 
 
 def _flags(texts: Mapping[str, str]) -> dict[str, object]:

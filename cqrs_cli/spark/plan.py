@@ -1,4 +1,4 @@
-"""The plan of a read: a picklable value with everything that the tasks need. Its repr contains no secrets."""
+"""The plan of a read or write: a picklable value with everything that the tasks need. Its repr contains no secrets."""
 
 import hashlib
 import os
@@ -18,23 +18,22 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.settings.settings import Settings, load_settings
 from cqrs_cli.spark.columns import wire_type
-from cqrs_cli.spark.options import ReadOptions, SourceKind
+from cqrs_cli.spark.options import SourceKind, TopicOptions
 from cqrs_cli.storage.private import atomic_write
 
 
 @dataclass(frozen=True, slots=True)
 class SourcePlan:
-    """A topic to read, and the aggregate's sources, which define the fields of its messages."""
+    """A topic to read or write, and the aggregate's sources, which define the fields of its messages."""
 
     connection: Connection
     topic: str
     kind: SourceKind
     aggregate: str
-    type: str | None
+    type: str | None  # the message type to read, as in `TopicOptions`; None: all
     package: str
-    archive: bytes = field(
-        default=b"", repr=False
-    )  # the aggregates' sources (zip); empty without `type`, because only fields of a type need them
+    #: The aggregates' sources (zip). Empty for a read without `type`, because only the fields of a type need them.
+    archive: bytes = field(default=b"", repr=False)
     personal_members: PersonalMembers | None = None  # the personal-data annotations of the events
 
     @property
@@ -47,12 +46,12 @@ class SourcePlan:
         return _load_archived(self.aggregate, self.package, self.archive) if self.archive else None
 
 
-def project_settings(options: ReadOptions) -> Settings:
+def project_settings(options: TopicOptions) -> Settings:
     """Return the settings of the project in the options."""
     return load_settings(options.flags, options.project)
 
 
-def requested_aggregate(options: ReadOptions) -> Aggregate:
+def requested_aggregate(options: TopicOptions) -> Aggregate:
     """Return the aggregate in the options; raise `UsageError` for an unknown aggregate or message type."""
     settings = project_settings(options)
     aggregate = registry.load(options.aggregate, settings.aggregates, settings.root)
@@ -61,8 +60,10 @@ def requested_aggregate(options: ReadOptions) -> Aggregate:
     return aggregate
 
 
-def plan_read(options: ReadOptions) -> SourcePlan:
-    """Return the plan of a read. Raises `UsageError` or `ConfigurationError` before any request to Kafka."""
+def plan_topic(options: TopicOptions, with_code: bool) -> SourcePlan:
+    """Return the plan of a read or write; `with_code` adds the aggregates' sources. Raises `UsageError` or
+    `ConfigurationError` before any request to Kafka.
+    """
     aggregate = requested_aggregate(options)
     settings = project_settings(options)
     return SourcePlan(
@@ -72,7 +73,7 @@ def plan_read(options: ReadOptions) -> SourcePlan:
         options.aggregate,
         options.type,
         settings.aggregates,
-        b"" if options.type is None else _archive(settings),
+        _archive(settings) if with_code else b"",
         personal_members(aggregate) if options.kind == "events" else None,
     )
 

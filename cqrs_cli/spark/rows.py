@@ -80,7 +80,7 @@ class RowMaker(ABC):
             field,
             field_values,
             arrow_type,
-            lambda number: self._position_text(partition, row_messages[number]),
+            lambda row: self._position_text(partition, row_messages[row]),
             hint,
         )
 

@@ -1,4 +1,4 @@
-"""The data source `cqrs` for PySpark: batch reads. PySpark's planner process creates it, worker processes read."""
+"""The data source `cqrs` for PySpark, with batch reads. PySpark's planner process creates it, worker processes read."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NoReturn
@@ -8,24 +8,26 @@ from pyspark.sql.datasource import (  # noqa: TID253
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
     InputPartition,
 )
 from pyspark.sql.types import StructType  # noqa: TID253
 
 from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
 from cqrs_cli.spark.columns import message_class, source_schema
-from cqrs_cli.spark.log_extent import LogWatch, check_first_events, offsets_of
-from cqrs_cli.spark.log_partition import LogPartition, read_input_partition
+from cqrs_cli.spark.log_extent import ExtentReader, check_first_events, offsets_of
+from cqrs_cli.spark.log_partition import InputRange, read_input_partition
 from cqrs_cli.spark.offset_ranges import split_ranges
 from cqrs_cli.spark.options import ReadOptions, parse_options
-from cqrs_cli.spark.plan import SourcePlan, plan_read, requested_aggregate, without_traceback
+from cqrs_cli.spark.plan import SourcePlan, plan_topic, requested_aggregate, without_traceback
 
 if TYPE_CHECKING:
     import pyarrow
 
 
 class CqrsDataSource(DataSource):
-    """`spark.read.format("cqrs")` and `spark.readStream.format("cqrs")`."""
+    """The data source behind `format("cqrs")`, for batches and streams, to read and to write."""
 
     @classmethod
     def name(cls) -> str:
@@ -39,10 +41,10 @@ class CqrsDataSource(DataSource):
         with without_traceback():
             options = parse_options(self.options, streaming=False)
             _check_schema(schema, options)
-            return BatchReader(options, plan_read(options))
+            return BatchReader(options, plan_topic(options, with_code=options.type is not None))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return the stream reader, or a `InvalidStream` that raises the error at the first call.
+        """Return the stream reader, or an `InvalidStream` that raises the error at the first call.
 
         PySpark 4.3 replaces an error that is raised here by an error of its own.
         """
@@ -61,7 +63,19 @@ class CqrsDataSource(DataSource):
             ) from None
         options = parse_options(self.options, streaming=True)
         _check_schema(schema, options)
-        return StreamReader(options, plan_read(options))
+        return StreamReader(options, plan_topic(options, with_code=options.type is not None))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from cqrs_cli.spark.command_writer import batch_writer
+
+        with without_traceback():
+            return batch_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from cqrs_cli.spark.command_writer import stream_writer
+
+        with without_traceback():
+            return stream_writer(self.options, schema)
 
 
 class InvalidStream(DataSourceStreamReader):
@@ -96,14 +110,14 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         with without_traceback():
             connection, topic = self._plan.connection, self._plan.topic
-            with LogWatch(connection, topic) as watch:
-                extent = watch.extent()
+            with ExtentReader(connection, topic) as reader:
+                extent = reader.read_extent()
             options = self._options
             check_first_events(self._plan, options, extent)
             starts = offsets_of(options.start, "startingOffsets", connection, topic, extent)
             ends = offsets_of(options.end, "endingOffsets", connection, topic, extent)
             ranges = split_ranges(starts, ends, options.splits)
-            return [LogPartition(extent.topic_id, offset_range) for offset_range in ranges]
+            return [InputRange(extent.topic_id, offset_range) for offset_range in ranges]
 
     def read(self, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
         yield from read_input_partition(self._plan, partition)

@@ -18,13 +18,13 @@ from pyspark.sql.streaming.datasource import (  # noqa: TID253
 
 from cqrs_cli.errors import UsageError
 from cqrs_cli.spark.log_extent import (
-    LogWatch,
+    ExtentReader,
     check_first_events,
     check_positions,
     offsets_of,
     recreated_error,
 )
-from cqrs_cli.spark.log_partition import LogPartition, read_input_partition
+from cqrs_cli.spark.log_partition import InputRange, read_input_partition
 from cqrs_cli.spark.offset_ranges import Offsets, limit_ends, split_ranges
 from cqrs_cli.spark.options import ReadOptions
 from cqrs_cli.spark.plan import SourcePlan, without_traceback
@@ -42,16 +42,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: ReadOptions, plan: SourcePlan) -> None:
         self._options, self._plan = options, plan
-        self._watch: LogWatch | None = None
+        self._reader: ExtentReader | None = None
         self._is_checked = False
-        self._target: Offsets | None = None  # the last offsets of a stream with trigger `availableNow`
+        self._end_offsets: Offsets | None = None  # end offsets of a stream with trigger `availableNow`
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_watch": None}  # a worker opens its own clients
+        return {**self.__dict__, "_reader": None}  # a worker opens its own clients
 
     def initialOffset(self) -> StreamOffset:
         with without_traceback():
-            extent = self._open_watch().extent()
+            extent = self._extent_reader().read_extent()
             plan = self._plan
             check_first_events(plan, self._options, extent)
             begin = offsets_of(self._options.start, "startingOffsets", plan.connection, plan.topic, extent)
@@ -63,47 +63,52 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         with without_traceback():
-            self._target = self._open_watch().extent().ends
+            self._end_offsets = self._extent_reader().read_extent().ends
 
     def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:
         with without_traceback():
             positions = self._positions(start)
-            extent = self._open_watch().extent_with(positions, start["topic_id"])
+            extent = self._extent_reader().extent_containing(positions, start["topic_id"])
             self._is_checked = True
             ends = extent.ends
-            if self._target is not None:
+            if self._end_offsets is not None:
                 ends = {
                     partition: max(positions.get(partition, 0), end)
-                    for partition, end in self._target.items()
+                    for partition, end in self._end_offsets.items()
                 }
             if isinstance(limit, ReadMaxRows):
                 ends = limit_ends(positions, ends, limit.max_rows)
-            return _offset(self._plan.topic, extent.topic_id, _by_partition(start["begin"]), ends)
+            return _offset(self._plan.topic, extent.topic_id, _parse_offsets(start["begin"]), ends)
 
     def partitions(self, start: StreamOffset, end: StreamOffset) -> Sequence[InputPartition]:
-        """Return the ranges of a batch. The first batch starts at `begin` of its end position (see the module)."""
+        """Return the ranges of a batch. The first batch starts at `begin` of `end`, because `begin` of `start` may come
+        from a different call of `initialOffset` (see the module).
+        """
         with without_traceback():
             if start["topic_id"] != end["topic_id"]:
                 raise recreated_error(self._plan.topic)
             is_first = start["next"] == start["begin"]
-            starts = _by_partition(end["begin"]) if is_first else self._positions(start)
-            if not self._is_checked:  # a batch of an earlier process, which is repeated
-                check_positions(self._plan.topic, starts, end["topic_id"], self._open_watch().extent())
-            ranges = split_ranges(starts, _by_partition(end["next"]), self._options.splits)
-            return [LogPartition(end["topic_id"], offset_range) for offset_range in ranges]
+            starts = _parse_offsets(end["begin"]) if is_first else self._positions(start)
+            # After a restart, Spark repeats the last batch of the earlier process without a call of `latestOffset`.
+            if not self._is_checked:
+                check_positions(
+                    self._plan.topic, starts, end["topic_id"], self._extent_reader().read_extent()
+                )
+            ranges = split_ranges(starts, _parse_offsets(end["next"]), self._options.splits)
+            return [InputRange(end["topic_id"], offset_range) for offset_range in ranges]
 
     def read(self, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
         yield from read_input_partition(self._plan, partition)
 
     def stop(self) -> None:
-        if self._watch is not None:
-            self._watch.close()
-            self._watch = None
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
 
-    def _open_watch(self) -> LogWatch:
-        if self._watch is None:
-            self._watch = LogWatch(self._plan.connection, self._plan.topic)
-        return self._watch
+    def _extent_reader(self) -> ExtentReader:
+        if self._reader is None:
+            self._reader = ExtentReader(self._plan.connection, self._plan.topic)
+        return self._reader
 
     def _positions(self, offset: StreamOffset) -> dict[int, int]:
         """Return the next offset of each partition; raise `UsageError` for a checkpoint of another topic."""
@@ -112,7 +117,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"the checkpoint is of {offset['topic']}, not of {self._plan.topic}",
                 "give each stream a checkpointLocation of its own",
             )
-        return _by_partition(offset["next"])
+        return _parse_offsets(offset["next"])
 
 
 def _offset(topic: str, topic_id: str, begin: Offsets, next_offsets: Offsets) -> StreamOffset:
@@ -125,5 +130,5 @@ def _offset(topic: str, topic_id: str, begin: Offsets, next_offsets: Offsets) ->
     }
 
 
-def _by_partition(offsets: dict[str, int]) -> dict[int, int]:
+def _parse_offsets(offsets: dict[str, int]) -> dict[int, int]:
     return {int(partition): offset for partition, offset in offsets.items()}

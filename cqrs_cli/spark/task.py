@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from cqrs_cli.client.codecs import codec_of_members
+from cqrs_cli.client.codecs import decrypting_codec_of_members
 from cqrs_cli.kafka.clients import bulk_consumer
 from cqrs_cli.kafka.message_decoding import decode_messages
 from cqrs_cli.kafka.readers import messages_with
@@ -37,7 +37,7 @@ def read_range(plan: SourcePlan, topic_id: str, offset_range: OffsetRange) -> "I
     with (
         without_garbage_collection(),
         closing(bulk_consumer(connection)) as reader,
-        closing(codec_of_members(connection, plan.topics, plan.personal_members)) as codec,
+        closing(decrypting_codec_of_members(connection, plan.topics, plan.personal_members)) as codec,
     ):
         messages_read = messages_with(connection, reader, plan.topic, *offset_range)
         for messages in decode_messages(codec, plan.topic, offset_range.partition, messages_read):

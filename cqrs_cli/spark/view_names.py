@@ -38,7 +38,7 @@ def distinct_names(names: Iterable[str], taken_names: Iterable[str], template: s
     or another such `template`, as often as necessary to become unique.
     """
     names, used_names = list(names), set(taken_names)
-    unchanged: set[int] = set()  # the indexes of names that are kept
+    unchanged: set[int] = set()  # indexes of the names that stay as they are
     for number, name in enumerate(names):
         if name.lower() not in used_names:
             used_names.add(name.lower())

@@ -1,6 +1,6 @@
 """A session with the data source `cqrs`, and topics of orders."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def session(spark: "SparkContext") -> "SparkSession":
+def registered_session(spark: "SparkContext") -> "SparkSession":
     """The test run's Spark session, with the data source `cqrs`."""
     import cqrs_cli.spark
     from cqrs_cli.jobs.engine.session import dataframes
@@ -23,6 +23,14 @@ def session(spark: "SparkContext") -> "SparkSession":
     spark_session.conf.set("spark.sql.shuffle.partitions", "2")
     cqrs_cli.spark.register(spark_session)
     return spark_session
+
+
+@pytest.fixture
+def session(registered_session: "SparkSession") -> "SparkSession":
+    """The session is active: Spark looks up data sources in the active session, and other tests activate theirs."""
+    inner: Any = registered_session
+    inner._get_j_spark_session_class(inner._jvm).setActiveSession(inner._jsparkSession)
+    return registered_session
 
 
 @pytest.fixture

@@ -8,6 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from cqrs_cli.core.messages.command import read_command
+from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.spark.columns import ENVELOPE
@@ -72,7 +74,7 @@ def test_documented_code_runs_in_sequence(
     for number in range(3):
         placed_order = event(number, "Placed", {"customer": f"ann-{number}"}, time=start)
         append(connection, f"{prefix}order.events", [placed_order], number % 2, start)
-    append(connection, f"{prefix}order.events", [event(1, "LineAdded", {"sku": "tea", "quantity": 3})])
+    append(connection, f"{prefix}order.events", 3 * [event(1, "LineAdded", {"sku": "tea", "quantity": 1})])
     for number, days in ((0, 2), (1, 4)):
         payment = event(number, "Paid", {"reference": f"tr-{number}"}, aggregate="payment")
         append(connection, f"{prefix}payment.events", [payment], 0, start + days * day)
@@ -87,7 +89,15 @@ def test_documented_code_runs_in_sequence(
     )
     assert process.returncode == 0, process.stderr
     output = process.stdout.replace(" ", "")
-    assert "|order.Placed|3|" in output and "|order.LineAdded|1|" in output
+    assert "|order.Placed|3|" in output and "|order.LineAdded|3|" in output
     assert re.findall(r"\|(o-\d)\|(ann-\d)\|.*\|(tr-\d)\|", output) == [("o-0", "ann-0", "tr-0")]
     assert "|tea|3|" in output and "0tea3" in output
     assert (project.folder / "paid_orders.checkpoint").is_dir()
+    bounds = readers.bounds(connection, f"{prefix}order.commands", range(2))
+    (gift,) = [
+        read_command(record)
+        for partition, ends in bounds.items()
+        for records in readers.read(connection, f"{prefix}order.commands", partition, *ends)
+        for record in records
+    ]
+    assert (gift.id, gift.type, gift.subject) == ("gift", "order.AddLine", "o-1")

@@ -15,7 +15,9 @@ from msgspec import UNSET, Meta, UnsetType
 from pyspark.sql.types import StructField, StructType  # noqa: TID253
 
 import cqrs_cli as cqrs
+from cqrs_cli.core.aggregate.type_tree import tree_of
 from cqrs_cli.spark.field_types import arrow_schema, column_values, field_columns
+from cqrs_cli.spark.row_values import accepts_null, row_value_converter
 
 
 class Colour(enum.Enum):
@@ -138,6 +140,24 @@ def test_fields_become_columns(annotation: Any, column_type: str, value: Any, ex
 def test_values_outside_the_column_are_refused(annotation: Any, value: Any) -> None:
     with pytest.raises((ValueError, OverflowError)):
         column_of(annotation)[1](value)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "column_type", "value", "in_row"), MAPPED, ids=[row[1] for row in MAPPED]
+)
+def test_column_values_become_fields_again(
+    annotation: Any, column_type: str, value: Any, in_row: Any
+) -> None:
+    cls = msgspec.defstruct(
+        "Happen", [("held", annotation, UNSET) if value is UNSET else ("held", annotation)]
+    )
+    ((_, node),) = tree_of(cls).fields
+    convert = row_value_converter(node, (cls,))
+    in_row = dict(in_row) if node.form == "dict" else in_row
+    held = in_row if convert is None else convert(in_row)
+    document = {"held": held} if held is not None or accepts_null(node) else {}
+    decoded: Any = msgspec.json.decode(msgspec.json.encode(document), type=cls)
+    assert decoded.held == value
 
 
 def test_taken_names_get_a_prefix() -> None:

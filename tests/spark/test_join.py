@@ -71,7 +71,7 @@ def stream(
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_join_keeps_three_days_of_state(
     session: "SparkSession", common_options: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -205,7 +205,7 @@ with session("local[2]", {}, folder / "spark.log", "killed") as context:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_killed_stream_loses_and_repeats_nothing(
     run_stream: RunStream,
     written_orders: Callable[[], list[int]],
