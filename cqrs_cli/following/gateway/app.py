@@ -1,7 +1,6 @@
 """The ASGI application of the gateway: maps paths to handlers."""
 
 from collections.abc import Collection
-from importlib import resources
 from urllib.parse import unquote
 
 from starlette.applications import Starlette
@@ -9,19 +8,20 @@ from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.following.gateway.assets import Assets
 from cqrs_cli.following.gateway.commands import handle_command
-from cqrs_cli.following.gateway.gateway import Gateway, Problem
+from cqrs_cli.following.gateway.gateway import ConsoleHandler, Gateway, Problem
 from cqrs_cli.following.gateway.guard import AuthMiddleware, RequestLimit, read_body
 from cqrs_cli.following.gateway.metrics import GatewayMetrics, RequestTimer
 from cqrs_cli.following.gateway.openapi import describe_api
 from cqrs_cli.following.gateway.reads import handle_history, handle_list, handle_state
 from cqrs_cli.following.gateway.responses import json_response, problem_handler
 from cqrs_cli.following.gateway.streams import handle_stream
-from cqrs_cli.following.gateway.token import GatewayTokens
+from cqrs_cli.following.gateway.token import Tokens
 
 
 class _AnyPathConvertor(PathConvertor):
@@ -33,11 +33,16 @@ class _AnyPathConvertor(PathConvertor):
 register_url_convertor("any", _AnyPathConvertor())
 
 #: First path segments that the gateway itself uses.
-RESERVED_PATHS = frozenset({"healthz", "readyz", "metrics", "openapi.json"})
+RESERVED_PATHS = frozenset({"api", "assets", "healthz", "readyz", "metrics", "openapi.json"})
 
 
-def make_app(gateway: Gateway, hosts: Collection[str], tokens: GatewayTokens) -> Starlette:
-    """Return the ASGI application; raises `ConfigurationError` for an aggregate whose name is a path of the gateway."""
+def make_app(
+    gateway: Gateway, hosts: Collection[str], tokens: Tokens, console: ConsoleHandler | None = None
+) -> Starlette:
+    """Return the ASGI application, with or without a console.
+
+    Raises `ConfigurationError` for an aggregate whose name is a path of the gateway.
+    """
     if reserved := sorted(RESERVED_PATHS & gateway.followers.keys()):
         raise ConfigurationError(
             f"/{reserved[0]} is a path of the gateway",
@@ -47,20 +52,26 @@ def make_app(gateway: Gateway, hosts: Collection[str], tokens: GatewayTokens) ->
     api = describe_api(
         [follower.aggregate for follower in gateway.followers.values()],
         gateway.sender is None,
-        tokens.every is not None,
-        tokens.erase is not None,
+        bool(tokens),
+        any("erase" in access.rights for access in tokens.values()),
     )
-    page = resources.files("cqrs_cli.following.gateway").joinpath("page.html").read_text(encoding="utf-8")
+    if console is not None:
+        api["paths"] |= console.api_paths
+    assets = Assets()
 
     async def handle(request: Request) -> Response:
         parts = segments(request)
+        if parts[0] == "api" and console is not None:
+            return await console.handle(gateway, request, parts[1:])
         if request.method == "POST":
             return await _handle_post(gateway, request, parts)
         match parts:
             case [""]:
-                return (
-                    _overview_response(gateway) if _wants(request, "application/json") else HTMLResponse(page)
-                )
+                if _wants(request, "application/json"):
+                    return _overview_response(gateway)
+                return assets.response(request, "index.html")
+            case ["assets", *path]:
+                return assets.response(request, "/".join(path))
             case ["healthz"]:
                 return json_response({"alive": True})
             case ["readyz"]:
@@ -69,17 +80,7 @@ def make_app(gateway: Gateway, hosts: Collection[str], tokens: GatewayTokens) ->
                 return metrics.response()
             case ["openapi.json"]:
                 return json_response(api)
-            case [name] if _wants(request, "text/event-stream"):
-                return await handle_stream(gateway, request, name, None)
-            case [name]:
-                return await handle_list(gateway, request, name)
-            case [name, aggregate_id] if _wants(request, "text/event-stream"):
-                return await handle_stream(gateway, request, name, aggregate_id)
-            case [name, aggregate_id] if aggregate_id:
-                return await handle_state(gateway, request, name, aggregate_id)
-            case [name, aggregate_id, "history"] if aggregate_id:
-                return await handle_history(gateway, request, name, aggregate_id)
-        raise Problem(404, "no such path", "GET /openapi.json lists the paths")
+        return await _handle_aggregates(gateway, request, parts)
 
     return Starlette(
         routes=[Route("/{path:any}", handle, methods=["GET", "POST"])],
@@ -98,10 +99,25 @@ async def _http_error_handler(request: Request, error: Exception) -> Response:
     return await problem_handler(request, Problem(error.status_code, error.detail, headers=error.headers))
 
 
+async def _handle_aggregates(gateway: Gateway, request: Request, parts: list[str]) -> Response:
+    match parts:
+        case [name] if _wants(request, "text/event-stream"):
+            return await handle_stream(gateway, request, name, None)
+        case [name]:
+            return await handle_list(gateway, request, name)
+        case [name, aggregate_id] if _wants(request, "text/event-stream"):
+            return await handle_stream(gateway, request, name, aggregate_id)
+        case [name, aggregate_id] if aggregate_id:
+            return await handle_state(gateway, request, name, aggregate_id)
+        case [name, aggregate_id, "history"] if aggregate_id:
+            return await handle_history(gateway, request, name, aggregate_id)
+    raise Problem(404, "no such path", "GET /openapi.json lists the paths")
+
+
 async def _handle_post(gateway: Gateway, request: Request, parts: list[str]) -> Response:
     if len(parts) != 3 or not parts[1]:
         raise Problem(404, "no such path", "POST /AGGREGATE/ID/COMMAND")
-    with gateway.bodies.reservation() as reservation:
+    with gateway.body_budget.reservation() as reservation:
         body = await read_body(request, gateway.limits, reservation)
         return await handle_command(gateway, request, body, *parts)
 

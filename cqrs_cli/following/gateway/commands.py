@@ -1,14 +1,18 @@
 """The handler of commands: sends a request's command to the topic, and responds with the outcome."""
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import Any
 
+from msgspec.json import decode as decode_json
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cqrs_cli.client.envelope import ArgumentNames, Attributes, write_command
+from cqrs_cli.client.command_outcome import CommandOutcome
+from cqrs_cli.client.envelope import ArgumentNames, Attributes, Attribution, ReadyCommand, create_command
 from cqrs_cli.client.pending_outcome import PendingOutcome
 from cqrs_cli.client.producer import CommandTooLargeError
+from cqrs_cli.client.queries.simulation import Simulation
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.erasure import ERASE
@@ -16,9 +20,12 @@ from cqrs_cli.core.messages.attributes import PROPAGATED
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.reserved import RESERVED_COMMANDS
 from cqrs_cli.errors import CqrsError, NoOutcomeError, PayloadUnavailableError, UnavailableError, UsageError
+from cqrs_cli.following.gateway.follower import AggregateFollower
 from cqrs_cli.following.gateway.gateway import Gateway, Problem
-from cqrs_cli.following.gateway.guard import require_erase_right
-from cqrs_cli.following.gateway.responses import outcome_response
+from cqrs_cli.following.gateway.guard import access_of, may_see_personal, require_json, require_right
+from cqrs_cli.following.gateway.responses import json_response, nullify_personal, outcome_response
+from cqrs_cli.following.gateway.topic_reads import CancelCheck, run_read
+from cqrs_cli.telemetry.otel.tracing import begin_sending
 
 #: The CloudEvents source of commands sent over HTTP.
 GATEWAY_SOURCE = "/cqrs/gateway"
@@ -35,23 +42,30 @@ async def handle_command(
     """Send a command, wait for its outcome, and respond with the outcome."""
     if gateway.sender is None:
         raise Problem(405, "read-only", "this gateway accepts no commands", headers={"Allow": "GET"})
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise Problem(415, "the body must be application/json")
+    require_right(request.scope, "send")
+    require_json(request)
     follower = gateway.follower(aggregate)
     wire_type, data = read_request_command(follower.aggregate, command, body)
     if wire_type == ERASE:
-        require_erase_right(request.scope)
-    attributes = read_attributes(request.headers)
+        require_right(request.scope, "erase")
+    attributes, is_dry_run = (
+        read_attributes(request.headers, access_of(request.scope).name),
+        gateway.is_dry_run(request),
+    )
+    attributes, sending = (attributes, None) if is_dry_run else begin_sending(attributes)
     try:
-        ready_command = write_command(
+        ready_command = create_command(
             aggregate, aggregate_id, wire_type, data, GATEWAY_SOURCE, attributes, names=_HTTP_ARGUMENT_NAMES
         )
     except UsageError as error:
         raise Problem(400, "invalid command", str(error)) from None
+    if is_dry_run:
+        return await _simulate(gateway, request, follower, ready_command, attributes.id is not None)
     pending_outcome = PendingOutcome(
         ready_command,
         follower.topics,
         gateway.parse_timeout(_preferred_wait(request.headers), _OUTCOME_TIMEOUT),
+        sending,
     )
     gateway.sender.submit(pending_outcome)
     extra_members = {"id": ready_command.id}
@@ -72,6 +86,45 @@ async def handle_command(
         raise Problem(413, error.code, str(error), extra_members) from None
     except CqrsError as error:
         raise Problem(500, error.code, str(error), extra_members) from None
+
+
+async def _simulate(
+    gateway: Gateway,
+    request: Request,
+    follower: AggregateFollower,
+    ready_command: ReadyCommand,
+    ids_may_repeat: bool,
+) -> Response:
+    """Respond with the outcome, events and state that a command would have now. Nothing is sent."""
+    settings = gateway.decision_settings
+    if settings is None:
+        raise Problem(404, "no dry run", "this gateway does not know the settings of the owners")
+    sees_personal, aggregate = may_see_personal(request.scope), follower.aggregate
+
+    def simulate(_: CancelCheck) -> dict[str, Any]:
+        connection, topics = follower.connection, follower.topics
+        with closing(
+            Simulation(connection, topics, aggregate, settings, [ready_command], ids_may_repeat)
+        ) as simulation:
+            simulated = simulation.decide(ready_command)
+            state = simulation.state_of(ready_command.subject)
+        document: dict[str, Any] = {
+            "outcome": CommandOutcome.from_record(simulated.envelope, ready_command),
+            "state": aggregate.decider.initial if state is None else state.state,
+            "version": 0 if state is None else state.version,
+            "history": [decode_json(value) for value in simulated.events],
+            "undecided": simulation.undecided,
+        }
+        if not sees_personal:
+            nullify_personal(document, aggregate)
+        document["events"] = document.pop("history")
+        return document
+
+    try:
+        document = await run_read(gateway, request, simulate)
+    except CqrsError as error:
+        raise Problem(503 if error.exit_code == 4 else 500, error.code, error.message) from error
+    return json_response(document, headers={"Cache-Control": "no-store"})
 
 
 def read_request_command(aggregate: Aggregate, command: str, body: bytes) -> tuple[str, bytes]:
@@ -105,13 +158,14 @@ def _command_of(aggregate: Aggregate, command: str) -> tuple[str, type[Command],
     return wire_type, aggregate.commands[wire_type], decode
 
 
-def read_attributes(headers: Mapping[str, str]) -> Attributes:
-    """Return the command attributes in the headers of a request; raises `Problem` 400."""
+def read_attributes(headers: Mapping[str, str], actor: str = "") -> Attributes:
+    """Return the command attributes in the headers of a request, and its token's name; raises `Problem` 400."""
     propagated: dict[str, Any] = {name: _header_text(headers, name) for name in PROPAGATED}
     return Attributes(
         id=_header_text(headers, "idempotency-key"),
         expected=_expected_version(headers),
         correlation=_header_text(headers, "correlation-id"),
+        attribution=Attribution(actor),
         **propagated,
     )
 

@@ -30,7 +30,7 @@ class IdleConnections:
 
     def make_room(self, connected: int) -> None:
         """Close the longest idle connection if more than the limit are connected."""
-        if connected > self.limits.connections and self._idle:
+        if connected > self.limits.max_connections and self._idle:
             oldest = next(iter(self._idle))
             self.mark_busy(oldest)
             oldest.transport.abort()

@@ -36,13 +36,13 @@ _decode_head = msgspec.json.Decoder(_Head).decode
 
 
 class StreamEvent(NamedTuple):
-    """An event as streams send it; `text` is its CloudEvent in JSON."""
+    """An event as streams send it."""
 
     partition: int
     offset: int
     subject: str
     type: str
-    text: str
+    text: str  # the CloudEvent in JSON
 
 
 def to_stream_event(partition: int, record: Record, aggregate: Aggregate | None = None) -> StreamEvent:
@@ -64,7 +64,7 @@ class EventBuffer:
         """`starts`: the first offset of each partition to follow."""
         self._lock = threading.Lock()
         self._buffer_bytes = buffer_bytes
-        self._starts = dict(starts)  # all events from this offset on are in memory
+        self._starts = dict(starts)  # partition → the offset from which on all events are in memory
         self._ends = dict(starts)
         self._events: dict[int, deque[StreamEvent]] = {partition: deque() for partition in starts}
         self._bytes = dict.fromkeys(starts, 0)

@@ -18,11 +18,12 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topic_identity import track_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.readers import MissingError
+from cqrs_cli.kafka.readers import MissingPartitionError
 from cqrs_cli.kafka.tailing import PartitionRecord, decode_by_partition, follow_records
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Kind
 from cqrs_cli.keyspace.followed_key_space import FollowedKeySpace, key_space_at_events
+from cqrs_cli.observer import message_listener, observing
 from cqrs_cli.ownership.timing import ErrorDuration
 from cqrs_cli.state.store import NotOwnerError
 
@@ -128,16 +129,16 @@ class AggregateFollower:
                 self.aggregate,
                 self._folder,
                 bounds,
-                self._report,
                 initial_count,
                 parent_replica,
             )
-            self.replicas = {**self.replicas, partition: Replica(*replica_arguments)}
+            with observing(message_listener(self._report)):
+                self.replicas = {**self.replicas, partition: Replica(*replica_arguments)}
             self.event_buffer.add_partition(partition, self.replicas[partition].position)
         return ends_at_start
 
     def _has_new_partitions(self) -> bool:
-        """Return True if there are more partitions to follow: added, or no longer waiting for their parents."""
+        """Return True if there are more partitions to follow: new partitions, or partitions whose parents are done."""
         count = readers.partition_count(self.connection, self.topics.events)
         if count > self.partition_count or len(self._followed_partitions) < self.partition_count:
             self._open_replicas(count)
@@ -217,7 +218,7 @@ class AggregateFollower:
         self.on_arrival()
 
     def _report_outage(self, text: str) -> None:
-        """Report that events cannot be read, once until they can be read again."""
+        """Report that events cannot be read. The report is not repeated until events were read again."""
         if not self._is_outage_reported:
             self._report(text)
         self._is_outage_reported = True
@@ -233,7 +234,7 @@ class AggregateFollower:
             pass
         except CqrsError as topic_error:
             return topic_error
-        return None if isinstance(error, (UnavailableError, MissingError)) else error
+        return None if isinstance(error, (UnavailableError, MissingPartitionError)) else error
 
     def _topic_error(self, topic: str, recreated: bool) -> CqrsError | None:
         if not recreated and not self._missing_duration.persists_for(_MISSING_TIMEOUT):
@@ -270,7 +271,7 @@ class AggregateFollower:
         except NotOwnerError:
             raise ConfigurationError(
                 f"another process folds {self.topics.events} into the same folder",
-                "give each gateway its own state_dir: CQRS_STATE_DIR=…",
+                "give each gateway its own folder: cqrs serve --state-dir DIR",
             ) from None
         finally:
             stream.close()

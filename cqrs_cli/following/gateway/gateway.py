@@ -4,11 +4,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Self
+from typing import Any, Protocol, Self
+
+from starlette.requests import Request
+from starlette.responses import Response
 
 from cqrs_cli.client.background_sender import BackgroundSender
 from cqrs_cli.following.gateway.follower import AggregateFollower
 from cqrs_cli.kafka.readers import SHORT_LOG_TIMEOUT
+from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.settings.durations import parse_duration
 
 #: Headers of a response to a request that may be retried.
@@ -110,34 +114,37 @@ class Reservation:
 class GatewayLimits:
     """Limits for a single request and for all requests together."""
 
-    body: int = 1_048_576  # bytes of one request body
-    bodies: int = 64 << 20  # bytes of all request bodies, until their commands have an outcome
+    body_bytes: int = 1_048_576  # bytes of one request body
+    total_body_bytes: int = 64 << 20  # bytes of all request bodies, until their commands have an outcome
     body_timeout: float = 10.0  # seconds until a body is complete
     head_timeout: float = 10.0  # seconds from connect, or from the last response, to a complete request head
-    stall_timeout: float = (
-        30.0  # seconds after which a client that reads nothing of its response is disconnected
-    )
+    #: Seconds after which a client that reads nothing of its response is disconnected.
+    stall_timeout: float = 30.0
     max_wait: float = 60.0  # seconds that a request may wait for an outcome or a version
     page_size: int = 1_000  # aggregates in one response
-    concurrent_reads: int = 4  # concurrent topic reads; further requests wait
+    max_reads: int = 4  # concurrent topic reads; further requests wait
     history_bytes: int = 32 << 20  # bytes of all events in one history
-    answers: int = 64 << 20  # bytes of all large responses, until their clients have received them
-    requests: int = 2_000  # concurrent requests, including streams; further requests get 503
-    streams: int = 1_000  # concurrent streams; further streams get 503
-    lagging_streams: int = (
-        200  # concurrent streams that hold events read from the topic; further streams wait
+    # Bytes of all large responses, until their clients have received them.
+    total_response_bytes: int = 64 << 20
+    max_requests: int = 2_000  # concurrent requests, including streams; further requests get 503
+    max_streams: int = 1_000  # concurrent streams; further streams get 503
+    #: Concurrent streams that hold events read from the topic; further streams wait.
+    max_lagging_streams: int = 200
+    max_connections: int = (
+        2_500  # including idle connections; a further connection closes the longest idle one
     )
-    connections: int = 2_500  # including idle connections; a further connection closes the longest idle one
-    short_log_timeout: float = (
-        SHORT_LOG_TIMEOUT  # seconds to wait for the log to reach the client's position, before a 410
-    )
+    #: Seconds to wait for the log to reach the client's position, before a 410.
+    short_log_timeout: float = SHORT_LOG_TIMEOUT
 
     def with_connections(self, allowed: int) -> "GatewayLimits":
         """Return these limits with at most `allowed` connections, but at least 20. Requests get four fifths of them."""
-        connections = max(20, min(self.connections, allowed))
-        requests = min(self.requests, connections * 4 // 5)
+        max_connections = max(20, min(self.max_connections, allowed))
+        max_requests = min(self.max_requests, max_connections * 4 // 5)
         return replace(
-            self, connections=connections, requests=requests, streams=min(self.streams, requests // 2)
+            self,
+            max_connections=max_connections,
+            max_requests=max_requests,
+            max_streams=min(self.max_streams, max_requests // 2),
         )
 
 
@@ -148,20 +155,21 @@ class Gateway:
     followers: Mapping[str, AggregateFollower]
     sender: BackgroundSender | None
     limits: GatewayLimits = field(default_factory=GatewayLimits)
+    decision_settings: DecisionSettings | None = None  # of the owners, for dry runs
     notifiers: dict[str, EventNotifier] = field(default_factory=dict)
     read_slots: asyncio.Semaphore = field(init=False)
     topic_stream_slots: asyncio.Semaphore = field(init=False)
-    bodies: Budget = field(init=False)
-    answers: Budget = field(init=False)
+    body_budget: Budget = field(init=False)
+    response_budget: Budget = field(init=False)
     requests: int = 0  # requests in progress
     streams: int = 0  # open streams
     is_stopping: bool = False  # open streams end, and their clients connect again later
 
     def __post_init__(self) -> None:
-        self.read_slots = asyncio.Semaphore(self.limits.concurrent_reads)
-        self.topic_stream_slots = asyncio.Semaphore(self.limits.lagging_streams)
-        self.bodies = Budget(self.limits.bodies, "commands")
-        self.answers = Budget(self.limits.answers, "responses")
+        self.read_slots = asyncio.Semaphore(self.limits.max_reads)
+        self.topic_stream_slots = asyncio.Semaphore(self.limits.max_lagging_streams)
+        self.body_budget = Budget(self.limits.total_body_bytes, "commands")
+        self.response_budget = Budget(self.limits.total_response_bytes, "responses")
         self.notifiers = {name: EventNotifier() for name in self.followers}
 
     def follower(self, aggregate: str) -> AggregateFollower:
@@ -173,6 +181,13 @@ class Gateway:
             raise Problem(503, "the states of this aggregate are no longer updated", str(follower.error))
         return follower
 
+    def is_dry_run(self, request: Request) -> bool:
+        """Return the parameter `dry_run` of a request; raises `Problem` 400."""
+        value = request.query_params.get("dry_run", "false")
+        if value not in ("true", "false"):
+            raise Problem(400, "invalid dry_run", f"true or false, found {value[:40]!r}")
+        return value == "true"
+
     def parse_timeout(self, text: str | None, default: float) -> float:
         """Parse a request's timeout, `5s` or a number of seconds, and cap it at the limit; raises `Problem` 400."""
         if text is None:
@@ -182,3 +197,14 @@ class Gateway:
         except (ValueError, OverflowError) as error:
             raise Problem(400, "not a duration", str(error)) from None
         return min(timeout.total_seconds(), self.limits.max_wait)
+
+
+class ConsoleHandler(Protocol):
+    """Handles the paths of the console, which the gateway does not know."""
+
+    @property
+    def api_paths(self) -> dict[str, Any]:
+        """The paths for the OpenAPI document."""
+
+    async def handle(self, gateway: Gateway, request: Request, path: list[str]) -> Response:
+        """Respond to a request for `/api/PATH`; raises `Problem`."""

@@ -1,11 +1,10 @@
 """Access checks of each request: host name, token, and the size and duration of its body.
 
 The Host header is checked because another site can point its own name at this gateway (DNS rebinding). Commands need
-`application/json`, which pages of other sites cannot send: that needs permission by CORS, which is off.
+`application/json`, which pages of other sites cannot send, because the gateway does not permit it (CORS).
 """
 
 import asyncio
-import hmac
 from collections.abc import Collection
 
 from starlette.requests import ClientDisconnect, Request
@@ -13,25 +12,20 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cqrs_cli.following.gateway.gateway import RETRY_SOON, Gateway, GatewayLimits, Problem, Reservation
 from cqrs_cli.following.gateway.responses import problem_response
-from cqrs_cli.following.gateway.token import GatewayTokens
+from cqrs_cli.following.gateway.token import LOCAL_ACCESS, NO_TOKENS, Access, Tokens, find_access
 
-#: Paths without a token: the HTML page, which contains no data, and the health checks.
+#: Paths without a token: the console's files, which contain no data, and the health checks.
 _OPEN_PATHS = frozenset({"/", "/healthz", "/readyz"})
+_OPEN_FOLDER = "/assets/"
 
-#: Keys under which `AuthMiddleware` stores the request's rights in its scope.
-_MAY_ERASE = "cqrs.may_erase"
-_SEES_PERSONAL = "cqrs.sees_personal"
+#: The key under which `AuthMiddleware` stores the request's access in its scope.
+_ACCESS = "cqrs.access"
 
 
 class AuthMiddleware:
     """ASGI middleware that rejects requests with a wrong host or without a valid token."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        hosts: Collection[str],
-        tokens: GatewayTokens = GatewayTokens(),  # noqa: B008  (frozen)
-    ) -> None:
+    def __init__(self, app: ASGIApp, hosts: Collection[str], tokens: Tokens = NO_TOKENS) -> None:
         """`hosts`: the host names of the gateway; an empty collection allows any name."""
         self._app, self._hosts, self._tokens = app, frozenset(hosts), tokens
 
@@ -43,39 +37,39 @@ class AuthMiddleware:
         name = host_name(request.headers.get("host", ""))
         if self._hosts and name not in self._hosts:
             return Problem(421, "unknown host name", f"{name[:100]!r} is not a host name of this gateway")
-        tokens = self._tokens
-        may_erase, may_see = _has_token(request, tokens.erase), _has_token(request, tokens.personal)
-        request.scope[_MAY_ERASE], request.scope[_SEES_PERSONAL] = may_erase, may_see
-        if (
-            may_erase
-            or may_see
-            or tokens.every is None
-            or (request.method in ("GET", "HEAD") and _needs_no_token(request))
-        ):
+        if not self._tokens:
+            request.scope[_ACCESS] = LOCAL_ACCESS
             return None
-        if _has_token(request, tokens.every):
+        access = find_access(self._tokens, _sent_token(request))
+        if access is not None:
+            request.scope[_ACCESS] = access
+            return None
+        if request.method in ("GET", "HEAD") and _needs_no_token(request):
             return None
         return Problem(401, "a token is required", headers={"WWW-Authenticate": 'Bearer realm="cqrs"'})
 
 
-def _has_token(request: Request, token: str | None) -> bool:
+def _sent_token(request: Request) -> str:
     scheme, _, sent_token = request.headers.get("authorization", "").partition(" ")
-    return (
-        token is not None
-        and scheme.lower() == "bearer"
-        and hmac.compare_digest(sent_token.strip().encode(), token.encode())
-    )
+    return sent_token.strip() if scheme.lower() == "bearer" else ""
+
+
+def access_of(scope: Scope) -> Access:
+    """Return the access of an authenticated request; a request to an open path has no rights."""
+    return scope.get(_ACCESS) or Access(frozenset())
 
 
 def may_see_personal(scope: Scope) -> bool:
     """Return True if an authenticated request may see the values of personal fields."""
-    return bool(scope.get(_SEES_PERSONAL))
+    return "personal" in access_of(scope).rights
 
 
-def require_erase_right(scope: Scope) -> None:
-    """Raise `Problem` 403 if an authenticated request may not erase."""
-    if not scope.get(_MAY_ERASE):
-        raise Problem(403, "no permission to erase", "use the token of `cqrs serve --erase-token-file`")
+def require_right(scope: Scope, right: str) -> None:
+    """Raise `Problem` 403 if an authenticated request does not have this right."""
+    if right not in access_of(scope).rights:
+        raise Problem(
+            403, f"no right to {right}", f"the token's line in `cqrs serve --token-file` needs `{right}`"
+        )
 
 
 class RequestLimit:
@@ -91,7 +85,7 @@ class RequestLimit:
         gateway = self._gateway
         if scope["type"] != "http" or scope["path"] == "/healthz":
             return await self._app(scope, receive, send)
-        if gateway.requests >= gateway.limits.requests:
+        if gateway.requests >= gateway.limits.max_requests:
             problem = Problem(503, "too many concurrent requests", headers=RETRY_SOON)
             return await problem_response(problem)(scope, receive, send)
         gateway.requests += 1
@@ -104,7 +98,7 @@ class RequestLimit:
 def _needs_no_token(request: Request) -> bool:
     wants_data = "application/json" in request.headers.get("accept", "")
     path = request.scope["path"]  # `request.url` contains the Host header, which clients may choose freely
-    return path in _OPEN_PATHS and not (path == "/" and wants_data)
+    return path.startswith(_OPEN_FOLDER) or (path in _OPEN_PATHS and not (path == "/" and wants_data))
 
 
 def host_name(header: str) -> str:
@@ -120,9 +114,9 @@ async def read_body(request: Request, limits: GatewayLimits, reservation: Reserv
     Raises `Problem` 413 for a body that is too large, 408 for a body that is too slow, and 503 if all bodies together
     are too large.
     """
-    too_large = Problem(413, "too large", f"a body has at most {limits.body} bytes")
+    too_large = Problem(413, "too large", f"a body has at most {limits.body_bytes} bytes")
     declared = request.headers.get("content-length", "")
-    if declared.isdecimal() and int(declared[:19]) > limits.body:
+    if declared.isdecimal() and int(declared[:19]) > limits.body_bytes:
         raise too_large
     body = bytearray()
     try:
@@ -130,10 +124,16 @@ async def read_body(request: Request, limits: GatewayLimits, reservation: Reserv
             async for chunk in request.stream():
                 reservation.reserve(len(chunk))
                 body += chunk
-                if len(body) > limits.body:
+                if len(body) > limits.body_bytes:
                     raise too_large
     except TimeoutError:
         raise Problem(408, "the body did not arrive in time") from None
     except ClientDisconnect:
         raise Problem(400, "the client disconnected") from None
     return bytes(body)
+
+
+def require_json(request: Request) -> None:
+    """Raise `Problem` 415 unless the body is declared as JSON, which pages of other sites cannot do."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise Problem(415, "the body must be application/json")

@@ -57,7 +57,7 @@ def _permit_null(aggregate: Aggregate, schema: dict[str, Any]) -> None:
     """Permit null in the personal fields of the state, for requests that may not see the values."""
     for field in aggregate.personal.fields_of(aggregate.state):
         properties = schema["properties"]
-        properties[field.wire] = {"anyOf": [properties[field.wire], {"type": "null"}]}
+        properties[field.wire_name] = {"anyOf": [properties[field.wire_name], {"type": "null"}]}
 
 
 _PROBLEM = {
@@ -246,6 +246,7 @@ _COMMAND_PARAMETERS = [
     ),
     *(_header(name, "Propagated to the events and the outcome.") for name in ("Correlation-Id", *PROPAGATED)),
     _header("Prefer", "wait=5: seconds until 504, by default 10."),
+    _query("dry_run", "true: respond with outcome, events and state, and send nothing.", "boolean"),
 ]
 
 _ERROR_RESPONSES = {

@@ -32,13 +32,13 @@ class FoldedDocument(NamedTuple):
 
     version: int
     body: bytes  # JSON
-    decrypts: bool  # True if the body has personal values
+    has_personal_values: bool  # of the body
     kid: str  # id of the aggregate's current data key; empty without a key
 
     def headers(self, with_tag: bool = True) -> dict[str, str]:
         """Return the response headers. Clients and proxies must not store a document with personal values."""
-        tag = {"ETag": etag(self.version, self.kid if self.decrypts else None)} if with_tag else {}
-        return tag | ({"Cache-Control": "no-store"} if self.decrypts else {})
+        tag = {"ETag": etag(self.version, self.kid if self.has_personal_values else None)} if with_tag else {}
+        return tag | ({"Cache-Control": "no-store"} if self.has_personal_values else {})
 
 
 async def handle_state(gateway: Gateway, request: Request, aggregate: str, aggregate_id: str) -> Response:
@@ -71,7 +71,7 @@ async def handle_state(gateway: Gateway, request: Request, aggregate: str, aggre
     }
     nullify_personal(body, follower.aggregate)
     headers = {"ETag": etag(stored_state.version), "Cache-Control": "no-cache"}
-    return LargeDocument(encode_json(body), gateway.answers.reservation(), headers)
+    return LargeDocument(encode_json(body), gateway.response_budget.reservation(), headers)
 
 
 async def handle_history(gateway: Gateway, request: Request, aggregate: str, aggregate_id: str) -> Response:
@@ -81,7 +81,7 @@ async def handle_history(gateway: Gateway, request: Request, aggregate: str, agg
     folded = await _fold_document(gateway, request, follower, aggregate_id, None, events=True)
     if folded.version == 0:
         raise Problem(404, "no such aggregate", f"{aggregate} {aggregate_id} has no events")
-    return LargeDocument(folded.body, gateway.answers.reservation(), folded.headers(with_tag=False))
+    return LargeDocument(folded.body, gateway.response_budget.reservation(), folded.headers(with_tag=False))
 
 
 async def handle_list(gateway: Gateway, request: Request, aggregate: str) -> Response:
@@ -137,7 +137,7 @@ async def _past_response(
             "the aggregate did not exist then",
             f"version {folded.version} is the last version until then",
         )
-    return LargeDocument(folded.body, gateway.answers.reservation(), folded.headers())
+    return LargeDocument(folded.body, gateway.response_budget.reservation(), folded.headers())
 
 
 async def _fold_document(

@@ -1,19 +1,20 @@
 """The states of one partition, folded from its events into a shard that belongs to the gateway."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
-from cqrs_cli.deciding.history import history_mismatch
+from cqrs_cli.deciding.history_check import history_mismatch
 from cqrs_cli.deciding.packing import unpack
 from cqrs_cli.deciding.recover import fold_records
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import AggregateTopics
+from cqrs_cli.observer import reached
 from cqrs_cli.ownership.complete_events import check_starts
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.shard import Shard, open_shard
@@ -35,7 +36,6 @@ class Replica:
         aggregate: Aggregate,
         folder: Path,
         bounds: tuple[int, int],
-        report: Callable[[str], None],
         initial_count: int,
         parent: "Replica | None" = None,
     ) -> None:
@@ -55,7 +55,7 @@ class Replica:
             revision=aggregate.decider.revision,
             window_ms=1,  # a replica stores no command ids
         )
-        self._store = self._open_shard(folder / str(log.partition), identity, report)
+        self._store = self._open_shard(folder / str(log.partition), identity)
         try:
             self._cache = StateCache(aggregate, self._store, "", _CACHE_BYTES)
             self._check_bounds(bounds)
@@ -66,13 +66,13 @@ class Replica:
             self._store.close()
             raise
 
-    def _open_shard(self, path: Path, identity: Identity, report: Callable[[str], None]) -> Shard:
+    def _open_shard(self, path: Path, identity: Identity) -> Shard:
         """Open the shard. Replace it with a new shard if the log no longer has its last folded event."""
-        shard = open_shard(path, identity, report).store
+        shard = open_shard(path, identity).store
         if reason := history_mismatch(self._log, shard.positions().last_event, None):
-            report(f"the state in {path} is from a lost history: {reason}")
+            reached("message", text=f"the state in {path} is from a lost history: {reason}")
             shard.close_as_damaged()
-            shard = open_shard(path, identity, report).store
+            shard = open_shard(path, identity).store
         return shard
 
     def _check_bounds(self, bounds: tuple[int, int]) -> None:

@@ -73,7 +73,7 @@ def nullify_personal(document: dict[str, Any], aggregate: Aggregate) -> None:
     for container, member, cls in [(document, "state", aggregate.state), *events]:
         if cls is not None and (fields := aggregate.personal.fields_of(cls)):
             data = aggregate.personal.nullify_data(cls, msgspec.json.encode(container[member]))
-            container[member], container["redacted"] = Raw(data), [field.wire for field in fields]
+            container[member], container["redacted"] = Raw(data), [field.wire_name for field in fields]
 
 
 def etag(version: int, kid: str | None = None) -> str:

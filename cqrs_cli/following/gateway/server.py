@@ -16,15 +16,15 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.gateway.app import make_app
 from cqrs_cli.following.gateway.connections import make_protocol_class
 from cqrs_cli.following.gateway.follower import AggregateFollower
-from cqrs_cli.following.gateway.gateway import Gateway, GatewayLimits
-from cqrs_cli.following.gateway.token import GatewayTokens
+from cqrs_cli.following.gateway.gateway import ConsoleHandler, Gateway, GatewayLimits
+from cqrs_cli.following.gateway.token import Tokens
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.state.errors import translate_errors
 from cqrs_cli.storage.private import PRIVATE_FOLDER
-from cqrs_cli.system.limits import raise_descriptors
+from cqrs_cli.system.limits import raise_descriptor_limit
 from cqrs_cli.system.lock import try_lock
 
 #: Timeout in seconds for open requests when the gateway stops; streams are closed then.
@@ -72,7 +72,7 @@ def _exclusive_folder(folder: Path) -> Iterator[None]:
         if not try_lock(lock_file.fileno()):
             raise ConfigurationError(
                 f"another gateway uses the folder {folder}",
-                "give each gateway its own state_dir: CQRS_STATE_DIR=…",
+                "give each gateway its own folder: cqrs serve --state-dir DIR",
             )
         yield
 
@@ -139,8 +139,8 @@ class GatewayServer(uvicorn.Server):
         return wake
 
 
-#: File descriptors of a gateway besides its connections: for the shard of each partition, for the reader of each
-#: aggregate, and for the command sender and concurrent topic reads.
+#: File descriptors of a gateway besides its connections: for each partition (its shard), for each aggregate (its
+#: reader), and for the gateway (the command sender and concurrent topic reads).
 _FILES_PER_PARTITION, _FILES_PER_AGGREGATE, _FILES_OF_GATEWAY = 4, 40, 250
 
 
@@ -155,7 +155,7 @@ def limits_for(followers: Collection[AggregateFollower]) -> GatewayLimits:
         )
     )
     return limits.with_connections(
-        raise_descriptors(used_descriptors + limits.connections) - used_descriptors
+        raise_descriptor_limit(used_descriptors + limits.max_connections) - used_descriptors
     )
 
 
@@ -167,10 +167,12 @@ def _is_error(record: logging.LogRecord) -> bool:
 logging.getLogger("uvicorn.error").addFilter(_is_error)
 
 
-def make_server(gateway: Gateway, hosts: Collection[str], tokens: GatewayTokens) -> GatewayServer:
+def make_server(
+    gateway: Gateway, hosts: Collection[str], tokens: Tokens, console: ConsoleHandler | None = None
+) -> GatewayServer:
     """Return a server for the gateway. `hosts`: the host names of the gateway; an empty collection allows any name."""
     config = uvicorn.Config(
-        make_app(gateway, hosts, tokens),
+        make_app(gateway, hosts, tokens, console),
         log_config=None,
         access_log=False,
         http=make_protocol_class(gateway.limits),

@@ -44,7 +44,7 @@ async def handle_stream(
 ) -> StreamingResponse:
     """Respond with the events after `Last-Event-ID`, from the beginning (`?from=beginning`), or from now on."""
     follower, parameters = gateway.follower(aggregate), query_parameters(request, "type", "from")
-    if gateway.streams >= gateway.limits.streams:
+    if gateway.streams >= gateway.limits.max_streams:
         raise Problem(503, "too many concurrent streams", headers=RETRY_SOON)
     event_types = {f"{aggregate}.{name}" for name in parameters.getlist("type")}
     if unknown := sorted(event_types - set(follower.aggregate.decode_event)):

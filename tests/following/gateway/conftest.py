@@ -4,7 +4,7 @@ import http.client
 import json
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from http.client import HTTPResponse
 from pathlib import Path
@@ -17,15 +17,19 @@ from cqrs_cli import registry
 from cqrs_cli.client.background_sender import BackgroundSender
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.following.gateway.follower import AggregateFollower
-from cqrs_cli.following.gateway.gateway import Gateway, GatewayLimits
+from cqrs_cli.following.gateway.gateway import ConsoleHandler, Gateway, GatewayLimits
 from cqrs_cli.following.gateway.server import GatewayServer, listen, make_server, open_followers
-from cqrs_cli.following.gateway.token import GatewayTokens
+from cqrs_cli.following.gateway.token import NO_TOKENS, Tokens
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from tests.support import ROOT
 from tests.support.simple_owner import SimpleOwner
 from tests.support.waiting import eventually
+
+#: The settings of the owners.
+_DECISIONS = DecisionSettings("murmur2", 86_400_000, 10)
 
 
 class Response(NamedTuple):
@@ -40,6 +44,7 @@ class GatewayClient:
     def __init__(self, server: GatewayServer, topics: Topics, port: int) -> None:
         self.server, self.topics, self.port = server, topics, port
         self.gateway = server.gateway
+        self.token = ""  # of requests without another token
 
     @property
     def follower(self) -> AggregateFollower:
@@ -48,9 +53,14 @@ class GatewayClient:
     def connect(self) -> http.client.HTTPConnection:
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
 
+    def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """Return the headers of a request, with the token. Underscores in names mean hyphens."""
+        token = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        return token | {name.replace("_", "-"): value for name, value in headers.items()}
+
     def request(self, method: str, path: str, body: object = None, **headers: str) -> Response:
-        """Send a request and return the response. Underscores in the names of `headers` mean hyphens."""
-        request_headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        """Send a request and return the response."""
+        request_headers = self.headers(headers)
         if body is not None and "Content-Type" not in request_headers:
             request_headers["Content-Type"] = "application/json"
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
@@ -92,19 +102,22 @@ def running_gateway(
     limits: GatewayLimits = GatewayLimits(),  # noqa: B008  (frozen)
     *,
     read_only: bool = False,
-    tokens: GatewayTokens = GatewayTokens(),  # noqa: B008  (frozen)
+    tokens: Tokens = NO_TOKENS,
     aggregate: Aggregate | None = None,
+    others: Iterable[Aggregate] = (),
+    console: ConsoleHandler | None = None,
+    port: int = 0,
 ) -> Iterator[GatewayClient]:
-    """Run a gateway while the block lasts. It serves accounts, unless another `aggregate` is given."""
+    """Run a gateway while the block lasts. It serves accounts, or `aggregate`, and `others`."""
     served_aggregate = aggregate or registry.load("bank_account", "aggregates", ROOT)
-    aggregates = {served_aggregate.name: served_aggregate}
+    aggregates = {served.name: served for served in (served_aggregate, *others)}
     with ExitStack() as stack:
         followers = open_followers(connection, aggregates, topics.prefix, "murmur2", state_dir, print, stack)
         sender = None if read_only else BackgroundSender(connection, "murmur2")
         if sender is not None:
             stack.callback(sender.close)
-        server = make_server(Gateway(followers, sender, limits), {"127.0.0.1"}, tokens)
-        listening = stack.enter_context(listen("127.0.0.1", 0))
+        server = make_server(Gateway(followers, sender, limits, _DECISIONS), {"127.0.0.1"}, tokens, console)
+        listening = stack.enter_context(listen("127.0.0.1", port))
         thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
         thread.start()
         stack.callback(thread.join)
@@ -137,8 +150,8 @@ def gateway(
 def open_stream(gateway: GatewayClient, path: str, **headers: str) -> Iterator[HTTPResponse]:
     connection = gateway.connect()
     try:
-        sent_headers = {name.replace("_", "-"): value for name, value in headers.items()}
-        connection.request("GET", path, headers={"Accept": "text/event-stream", **sent_headers})
+        sent_headers = {"Accept": "text/event-stream", **gateway.headers(headers)}
+        connection.request("GET", path, headers=sent_headers)
         with connection.getresponse() as response:
             assert (response.status, response.readline()) == (200, b": \n")
             yield response

@@ -11,7 +11,7 @@ from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.following.gateway.commands import read_attributes
 from cqrs_cli.following.gateway.gateway import GatewayLimits
 from cqrs_cli.following.gateway.responses import outcome_status
-from cqrs_cli.following.gateway.token import GatewayTokens
+from cqrs_cli.following.gateway.token import Access
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
@@ -105,7 +105,7 @@ def test_read_only_takes_no_commands(connection: Connection, accounts: Topics, t
 
 @pytest.mark.kafka
 def test_token_guards_all_but_the_page(connection: Connection, accounts: Topics, tmp_path: Path) -> None:
-    with running_gateway(connection, accounts, tmp_path, tokens=GatewayTokens("0123456789abcdef")) as gateway:
+    with running_gateway(connection, accounts, tmp_path, tokens={"0123456789abcdef": Access()}) as gateway:
         right_token, wrong_token = "Bearer 0123456789abcdef", "Bearer 0123456789abcdeX"
         assert gateway.get("/bank_account", Authorization=right_token).status == 200
         for refused in (

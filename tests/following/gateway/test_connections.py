@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from cqrs_cli.following.gateway.connections import make_protocol_class
 from cqrs_cli.following.gateway.gateway import Gateway, GatewayLimits
 from cqrs_cli.following.gateway.server import listen, make_server
-from cqrs_cli.following.gateway.token import GatewayTokens
+from cqrs_cli.following.gateway.token import NO_TOKENS
 from tests.support.waiting import eventually
 
 
@@ -36,7 +36,7 @@ def running_server(server: uvicorn.Server) -> Iterator[int]:
 def empty_gateway(**limits: Any) -> Iterator[tuple[Gateway, int]]:
     """Run a gateway without aggregates, and yield it with its port."""
     gateway = Gateway({}, None, GatewayLimits(**limits))
-    with running_server(make_server(gateway, (), GatewayTokens())) as port:
+    with running_server(make_server(gateway, (), NO_TOKENS)) as port:
         yield gateway, port
 
 
@@ -68,7 +68,7 @@ def test_connections_without_request_end(sent_bytes: bytes) -> None:
 
 
 def test_new_connection_replaces_the_idlest() -> None:
-    with empty_gateway(connections=3, head_timeout=300.0) as (_, port):
+    with empty_gateway(max_connections=3, head_timeout=300.0) as (_, port):
         idle = [connect(port) for _ in range(3)]
         assert status(port, "/healthz") == 200
         assert idle[0].recv(1) == b""
@@ -77,7 +77,7 @@ def test_new_connection_replaces_the_idlest() -> None:
 
 
 def test_running_requests_are_counted() -> None:
-    with empty_gateway(requests=1) as (gateway, port), closing(start_post(port, 0)):
+    with empty_gateway(max_requests=1) as (gateway, port), closing(start_post(port, 0)):
         eventually(lambda: gateway.requests == 1)
         assert status(port, "/readyz") == 503
         assert status(port, "/healthz") == 200
@@ -85,12 +85,12 @@ def test_running_requests_are_counted() -> None:
 
 
 def test_bodies_share_a_budget() -> None:
-    with empty_gateway(bodies=90) as (gateway, port), closing(start_post(port, 50)):
-        eventually(lambda: gateway.bodies.reserved == 50)
+    with empty_gateway(total_body_bytes=90) as (gateway, port), closing(start_post(port, 50)):
+        eventually(lambda: gateway.body_budget.reserved == 50)
         with closing(start_post(port, 50)) as second:
             assert second.recv(100).startswith(b"HTTP/1.1 503 ")
-        assert gateway.bodies.reserved == 50
-    assert gateway.bodies.reserved == 0
+        assert gateway.body_budget.reserved == 50
+    assert gateway.body_budget.reserved == 0
 
 
 def test_clients_that_read_nothing_are_disconnected() -> None:
@@ -114,5 +114,5 @@ def test_clients_that_read_nothing_are_disconnected() -> None:
 
 def test_few_descriptors_are_few_connections() -> None:
     few, many = GatewayLimits().with_connections(100), GatewayLimits().with_connections(1_000_000)
-    assert (few.connections, few.requests, few.streams) == (100, 80, 40)
+    assert (few.max_connections, few.max_requests, few.max_streams) == (100, 80, 40)
     assert many == GatewayLimits()

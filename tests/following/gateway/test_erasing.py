@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import MutableMapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,30 +9,30 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.gateway.commands import read_request_command
 from cqrs_cli.following.gateway.gateway import Problem
-from cqrs_cli.following.gateway.guard import AuthMiddleware, require_erase_right
+from cqrs_cli.following.gateway.guard import AuthMiddleware, require_right
 from cqrs_cli.following.gateway.openapi import describe_api
 from cqrs_cli.following.gateway.responses import problem_response
-from cqrs_cli.following.gateway.token import GatewayTokens, read_extra_token
+from cqrs_cli.following.gateway.token import Access, Tokens
 from tests.core import tally
 from tests.core.personal.customer import CUSTOMER
 from tests.core.personal.leaking_aggregate import LEAKING
 
 GENERAL_TOKEN, ERASE_TOKEN = "0123456789abcdef", "fedcba9876543210"
+TOKENS = {GENERAL_TOKEN: Access(), ERASE_TOKEN: Access(frozenset({"read", "erase"}))}
 
 
 async def eraser(scope: Scope, receive: Receive, send: Send) -> None:
     try:
-        require_erase_right(scope)
+        require_right(scope, "erase")
         answer = Response("erased")
     except Problem as refused:
         answer = problem_response(refused)
     await answer(scope, receive, send)
 
 
-def status(token_sent: str, token: str | None, erase_token: str | None) -> int:
+def status(token_sent: str, tokens: Tokens) -> int:
     """Return the status of a request to erase with the token `token_sent`."""
     headers = [(b"host", b"x"), (b"authorization", b"Bearer " + token_sent.encode())]
     scope = {"type": "http", "method": "POST", "path": "/customer/c-1/cqrs.Erase", "headers": headers}
@@ -45,37 +44,22 @@ def status(token_sent: str, token: str | None, erase_token: str | None) -> int:
     async def receive() -> MutableMapping[str, Any]:
         return {"type": "http.request"}
 
-    asyncio.run(AuthMiddleware(eraser, (), GatewayTokens(token, erase_token))(scope, receive, send))
+    asyncio.run(AuthMiddleware(eraser, (), tokens)(scope, receive, send))
     return int(sent[0]["status"])
 
 
 @pytest.mark.parametrize(
-    ("token_sent", "token", "erase_token", "expected"),
+    ("token_sent", "tokens", "expected"),
     [
-        (ERASE_TOKEN, GENERAL_TOKEN, ERASE_TOKEN, 200),
-        (ERASE_TOKEN, None, ERASE_TOKEN, 200),
-        (GENERAL_TOKEN, GENERAL_TOKEN, ERASE_TOKEN, 403),
-        (GENERAL_TOKEN, GENERAL_TOKEN, None, 403),
-        ("", None, None, 403),
-        ("", None, ERASE_TOKEN, 403),
-        ("wrong", GENERAL_TOKEN, ERASE_TOKEN, 401),
+        (ERASE_TOKEN, TOKENS, 200),
+        (GENERAL_TOKEN, TOKENS, 403),
+        ("", {}, 403),
+        ("", TOKENS, 401),
+        ("wrong", TOKENS, 401),
     ],
 )
-def test_erasing_needs_its_own_token(
-    token_sent: str, token: str | None, erase_token: str | None, expected: int
-) -> None:
-    assert status(token_sent, token, erase_token) == expected
-
-
-def test_erase_token_differs_from_general_token(tmp_path: Path) -> None:
-    file = tmp_path / "token"
-    file.write_text(ERASE_TOKEN)
-    assert (read_extra_token(None, GENERAL_TOKEN), read_extra_token(file, GENERAL_TOKEN)) == (
-        None,
-        ERASE_TOKEN,
-    )
-    with pytest.raises(ConfigurationError, match="it contains the general token"):
-        read_extra_token(file, ERASE_TOKEN)
+def test_erasing_needs_its_right(token_sent: str, tokens: Tokens, expected: int) -> None:
+    assert status(token_sent, tokens) == expected
 
 
 def test_erase_is_a_command_of_personal_aggregates() -> None:

@@ -8,7 +8,7 @@ import pytest
 from starlette.responses import Response
 
 from cqrs_cli.following.gateway.guard import AuthMiddleware
-from cqrs_cli.following.gateway.token import GatewayTokens
+from cqrs_cli.following.gateway.token import Access
 
 
 def status(path: str, host: bytes, method: str = "GET") -> int:
@@ -32,7 +32,7 @@ def status(path: str, host: bytes, method: str = "GET") -> int:
     async def receive() -> MutableMapping[str, Any]:
         return {"type": "http.request"}
 
-    asyncio.run(AuthMiddleware(Response("secret"), (), GatewayTokens("token"))(scope, receive, send))
+    asyncio.run(AuthMiddleware(Response("secret"), (), {"token": Access()})(scope, receive, send))
     return int(sent[0]["status"])
 
 
@@ -43,7 +43,7 @@ def test_host_header_opens_no_path(host: bytes) -> None:
     assert status("/healthz", host) == 200
 
 
-@pytest.mark.parametrize("path", ["/", "/healthz", "/readyz"])
+@pytest.mark.parametrize("path", ["/", "/healthz", "/readyz", "/assets/main.js"])
 @pytest.mark.parametrize(("method", "expected"), [("GET", 200), ("HEAD", 200), ("POST", 401)])
-def test_health_checks_need_no_token(path: str, method: str, expected: int) -> None:
+def test_open_paths_need_no_token(path: str, method: str, expected: int) -> None:
     assert status(path, b"x", method) == expected

@@ -123,7 +123,7 @@ def test_position_beyond_the_log_is_gone(
 
 @pytest.mark.kafka
 def test_streams_are_counted(connection: Connection, accounts: Topics, tmp_path: Path) -> None:
-    with running_gateway(connection, accounts, tmp_path, GatewayLimits(streams=1)) as gateway:
+    with running_gateway(connection, accounts, tmp_path, GatewayLimits(max_streams=1)) as gateway:
         with open_stream(gateway, "/bank_account"):
             assert gateway.get("/bank_account", Accept="text/event-stream").status == 503
         eventually(lambda: gateway.gateway.streams == 0)
@@ -132,7 +132,7 @@ def test_streams_are_counted(connection: Connection, accounts: Topics, tmp_path:
 @pytest.mark.kafka
 def test_streams_count_before_they_begin(connection: Connection, accounts: Topics, tmp_path: Path) -> None:
     """The first stream waits for a read slot, which never becomes free."""
-    limits = GatewayLimits(streams=1, concurrent_reads=0)
+    limits = GatewayLimits(max_streams=1, max_reads=0)
     with (
         running_gateway(connection, accounts, tmp_path, limits) as gateway,
         closing(gateway.connect()) as first,

@@ -1,0 +1,96 @@
+"""Lists dead letters and deferred commands."""
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+from msgspec import Raw
+
+from cqrs_cli.client.queries.dead_letters import FailedCommand, letter_document, read_letters
+from cqrs_cli.client.queries.deferred import deferral_document, deferred_commands
+from cqrs_cli.client.queries.selections import DeferralSelection, LetterSelection
+from cqrs_cli.codec.encrypted_events import redact_command
+from cqrs_cli.console.personal import hidden_data, redacted_member
+from cqrs_cli.console.project import ConsoleProject
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.deferral.entry import Deferral
+
+
+def list_letters(
+    project: ConsoleProject,
+    aggregate: str,
+    selection: LetterSelection,
+    undecided: bool,
+    limit: int,
+    sees_personal: bool,
+) -> dict[str, Any]:
+    """Return the first selected dead letters, and the number of all."""
+    letters = selected_letters(project, aggregate, selection, undecided)
+    first = described_letters(project.aggregates[aggregate], islice(letters, limit), sees_personal)
+    count = len(first) + sum(1 for _ in letters)
+    return {"dead_letters": first, "count": count, "limited": count > limit}
+
+
+def selected_letters(
+    project: ConsoleProject, aggregate: str, selection: LetterSelection, undecided: bool
+) -> Iterable[FailedCommand]:
+    """Return an iterator over the selected dead letters, by time."""
+    return read_letters(
+        project.connection,
+        project.topics(aggregate),
+        lambda letter: selection.selects_letter(aggregate, letter),
+        selection.since,
+        undecided,
+    )
+
+
+def described_letters(
+    aggregate: Aggregate, letters: Iterable[FailedCommand], sees_personal: bool
+) -> list[dict[str, Any]]:
+    """Return dead letters as JSON, each with the data of its command."""
+    return [
+        {
+            **letter_document(letter),
+            "data": Raw(_data_of(aggregate, letter, sees_personal)),
+            **redacted_member(
+                aggregate, "" if letter.command is None else letter.command.type, sees_personal
+            ),
+        }
+        for letter in letters
+    ]
+
+
+def _data_of(aggregate: Aggregate, letter: FailedCommand, sees_personal: bool) -> bytes:
+    if letter.command is None:
+        return b"null"
+    data = bytes(letter.command.data)
+    return data if sees_personal else hidden_data(aggregate, letter.command.type, data)
+
+
+def list_deferred(
+    project: ConsoleProject, aggregate: str, selection: DeferralSelection, limit: int
+) -> dict[str, Any]:
+    """Return the first selected deferred commands by due time, and the number of all."""
+    entries = selected_deferrals(project, aggregate, selection)
+    return {
+        "deferred": described_deferrals(project.aggregates[aggregate], entries[:limit]),
+        "count": len(entries),
+        "limited": len(entries) > limit,
+    }
+
+
+def selected_deferrals(
+    project: ConsoleProject, aggregate: str, selection: DeferralSelection
+) -> list[Deferral]:
+    """Return the selected deferred commands, by due time."""
+    return deferred_commands(
+        project.connection,
+        project.topics(aggregate),
+        project.partitioner,
+        lambda entry: selection.selects_deferral(aggregate, entry),
+    )
+
+
+def described_deferrals(aggregate: Aggregate, entries: Iterable[Deferral]) -> list[dict[str, Any]]:
+    """Return deferred commands as JSON. Their personal fields have redacted values."""
+    return [deferral_document(entry, redact_command(aggregate, entry.command)) for entry in entries]

@@ -1,0 +1,154 @@
+"""Polls the status of all partitions in a thread, and keeps the last fifteen minutes in memory."""
+
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from cqrs_cli.console.project import ConsoleProject
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.status.partition import AGGREGATE, PROCESS, PartitionStatus
+from cqrs_cli.status.rates import StatusSnapshot, with_rates
+from cqrs_cli.status.reader import StatusReader
+
+#: Seconds that the ring covers.
+_HISTORY_SECONDS = 900.0
+
+#: The shortest interval between two polls, in seconds.
+_INTERVAL = 1.0
+
+#: The thread takes at most this share of a processor core: with many partitions, the interval is longer. The threads of
+#: its clients take another 1 %. A poll of 1,000 partitions takes 30 ms of this thread.
+_MAX_LOAD = 0.04
+
+#: The weight of the newest poll in the average cost of polls.
+_COST_WEIGHT = 0.2
+
+#: Seconds until the next poll after an error.
+_ERROR_INTERVAL = 5.0
+
+#: Partitions of an aggregate whose newest records are read at each poll.
+_MAX_DETAILED = 8
+
+#: The sums of an aggregate's or process manager's partitions at one time, by name: `{"lag": 3, "decided": 12.5}`.
+Series = Mapping[str, float | None]
+
+
+class Point(NamedTuple):
+    """The sums at one time. `series` by the name of an aggregate, or `process NAME`."""
+
+    time_ms: int
+    series: Mapping[str, Series]
+    reasons: Mapping[str, Mapping[str, int]]  # aggregate → reason or code → outcomes since the previous point
+
+
+class Sample(NamedTuple):
+    """The newest poll. After a failed poll, `error` is set, and `snapshot` is of the last poll that succeeded."""
+
+    snapshot: StatusSnapshot | None
+    point: Point | None
+    interval: float  # seconds until the next poll
+    error: CqrsError | None = None
+
+
+class StatusSampler:
+    """Polls from `start` to `close`. `on_sample` is called in its thread after each poll."""
+
+    def __init__(self, project: ConsoleProject, interval: float = _INTERVAL) -> None:
+        self.sample = Sample(None, None, interval)
+        self.on_sample: Callable[[], None] = lambda: None
+        self._project, self._interval = project, interval
+        self._points: deque[Point] = deque()
+        self._cost = 0.0  # average processor seconds of a poll in the thread; 0 before the second poll
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="console status", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop the thread. Idempotent."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def points_since(self, time_ms: int) -> list[Point]:
+        """Return the points after a time (ms), the oldest first."""
+        return [point for point in list(self._points) if point.time_ms > time_ms]
+
+    def reasons(self) -> dict[str, dict[str, int]]:
+        """Return the number of outcomes by aggregate and reason, of all points; the largest numbers first."""
+        totals: dict[str, Counter[str]] = {}
+        for point in list(self._points):
+            for name, reasons in point.reasons.items():
+                totals.setdefault(name, Counter()).update(reasons)
+        return {name: dict(counter.most_common()) for name, counter in totals.items()}
+
+    def _run(self) -> None:
+        reader: StatusReader | None = None
+        while not self._stopping.is_set():
+            began_at, started_at = time.monotonic(), time.thread_time()
+            try:
+                reader = reader or self._open_reader()
+                self._add(reader.poll_statuses(), started_at)
+                wait = self.sample.interval
+            except CqrsError as error:
+                self.sample, wait = self.sample._replace(error=error), _ERROR_INTERVAL
+            self.on_sample()
+            self._stopping.wait(max(0.0, wait - (time.monotonic() - began_at)))
+        if reader is not None:
+            reader.close()
+
+    def _open_reader(self) -> StatusReader:
+        return StatusReader(
+            self._project.connection,
+            self._project.all_topics(),
+            self._project.state_dir,
+            self._project.processes,
+            prefix=self._project.settings.topic_prefix,
+            confirm_hidden=True,
+            max_samples=_MAX_DETAILED,
+        )
+
+    def _add(self, snapshot: StatusSnapshot, started_at: float) -> None:
+        snapshot = with_rates(self.sample.snapshot, snapshot)
+        point = point_of(snapshot)
+        self._points.append(point)
+        while point.time_ms - self._points[0].time_ms > _HISTORY_SECONDS * 1000:
+            self._points.popleft()
+        cost = time.thread_time() - started_at
+        if self.sample.snapshot is not None:  # the first poll also opens connections
+            self._cost = self._cost + _COST_WEIGHT * (cost - self._cost) if self._cost else cost
+        interval = max(self._interval, self._cost / _MAX_LOAD)
+        self.sample = Sample(snapshot, point, interval)
+
+
+def point_of(snapshot: StatusSnapshot) -> Point:
+    """Return the sums of a snapshot's aggregates and process managers."""
+    groups: dict[str, list[PartitionStatus]] = {}
+    for status in snapshot.statuses:
+        name = f"process {status.name}" if status.kind is PROCESS else status.name
+        groups.setdefault(name, []).append(status)
+    reasons: dict[str, Counter[str]] = {}
+    for status in snapshot.statuses:
+        if status.reasons:
+            reasons.setdefault(status.name, Counter()).update(status.reasons)
+    return Point(snapshot.clock, {name: _sums(statuses) for name, statuses in groups.items()}, reasons)
+
+
+def _sums(statuses: list[PartitionStatus]) -> Series:
+    rates = [status.rates for status in statuses if status.rates is not None]
+    sums: dict[str, float | None] = {"lag": sum(status.lag or 0 for status in statuses)}
+    sums["decided"] = round(sum(rate.done for rate in rates), 2) if rates else None
+    if statuses[0].kind is AGGREGATE:
+        sums["sent"] = round(sum(rate.sent or 0.0 for rate in rates), 2) if rates else None
+        sums["rejected"] = round(sum(rate.rejected for rate in rates), 2) if rates else None
+        sums["oldest_ms"] = _largest(status.oldest_age_ms for status in statuses)
+        sums["latency_ms"] = _largest(status.latency_ms for status in statuses)
+    return sums
+
+
+def _largest(values: Iterable[int | None]) -> int | None:
+    return max((value for value in values if value is not None), default=None)
