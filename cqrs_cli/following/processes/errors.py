@@ -1,6 +1,7 @@
 """Error texts about stopped or blocked process managers, with the way to continue.
 
-Poison-record detection (`ownership.trials`) finds an event on which workers die; the process manager stops at it.
+Poison-record detection (`ownership.poison_detection`) finds an event on which workers die; the process manager stops at
+it.
 """
 
 from collections.abc import Iterable
@@ -9,9 +10,9 @@ from typing import NamedTuple
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.kafka.admin.topics import Admin
-from cqrs_cli.kafka.topics.process_topics import denied_process_acls, process_acls
-from cqrs_cli.ownership.trials.attempts import ATTEMPTS
-from cqrs_cli.ownership.trials.suspects import Suspects
+from cqrs_cli.kafka.topics.process_topics import denied_process_acls_error, process_acls
+from cqrs_cli.ownership.poison_detection.attempts import ATTEMPTS
+from cqrs_cli.ownership.poison_detection.suspects import Suspects
 
 
 class PoisonEvent(NamedTuple):
@@ -39,7 +40,7 @@ def describe_suspects(suspects: Suspects) -> str:
         so_far = f"{deaths} so far" if suspects.deaths else "never yet"
         return (
             f"event {suspects.announced} is tried alone: a worker died on it {so_far}, "
-            f"at {ATTEMPTS} the process stops"
+            f"after {ATTEMPTS} deaths the process manager stops"
         )
     return f"a worker died: the next {suspects.count} events are tried {suspects.limit} at a time"
 
@@ -55,8 +56,8 @@ def recreated_topic_error(subscription: Subscription) -> CqrsError:
 
 def missing_topic_error(plan: ProcessPlan, subscription: Subscription) -> CqrsError:
     """Return the error with the names of missing topics; raises `UnavailableError` without a broker."""
-    names = [plan.topics(subscription).positions, subscription.source.topic]
-    names += [commands_topic.topic for commands_topic in plan.commands.values()]
+    names = [plan.topics(subscription).positions_topic, subscription.source.topic]
+    names += [output.topic for output in plan.outputs.values()]
     with Admin(plan.connection) as admin:
         existing = admin.describe(names)
     missing = ", ".join(name for name in names if name not in existing)
@@ -65,17 +66,19 @@ def missing_topic_error(plan: ProcessPlan, subscription: Subscription) -> CqrsEr
     )
 
 
-def missing_acl_error(plan: ProcessPlan, subscription: Subscription, aggregates: Iterable[str]) -> CqrsError:
-    """Return the error with the missing ACLs; `aggregates`: the targets of the process manager's commands."""
-    targets = [plan.commands[name].topic for name in aggregates]
-    required_acls = process_acls(plan.topics(subscription), [subscription.source.topic], targets)
+def missing_acl_error(
+    plan: ProcessPlan, subscription: Subscription, output_topics: Iterable[str]
+) -> CqrsError:
+    """Return the error with the missing ACLs; `output_topics`: the topics, without prefix, in the code."""
+    topics = [plan.outputs[name].topic for name in output_topics]
+    required_acls = process_acls(plan.topics(subscription), [subscription.source.topic], topics)
     try:
         with Admin(plan.connection) as admin:
             missing = admin.missing_acls(required_acls)
     except CqrsError as error:
         return error
     if missing:
-        return denied_process_acls(missing)
+        return denied_process_acls_error(missing)
     return ConfigurationError(
         f"{subscription}: the broker does not allow all operations of the process manager",
         "an ACL was changed, or a Deny ACL exists: docs/processes.md lists the required ACLs",

@@ -5,7 +5,7 @@ from the process manager, and commands from the owners of their partitions. The 
 would commit or abort it arbitrarily, so it must be resolved before each fence.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -23,6 +23,7 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.clients import consumer, is_denied
 from cqrs_cli.kafka.offsets import PENDING_COMMIT_TIMEOUT, GroupCommit, committed_offsets, has_pending_commit
+from cqrs_cli.observer import reached
 from cqrs_cli.ownership.open_transactions import resolution_text
 
 #: (topic, partition).
@@ -33,16 +34,15 @@ class ReactionTraces(NamedTuple):
     """The traces of the writer's last transaction. Hidden records belong to a transaction that is still open; visible
     records are committed.
 
-    `visible_in_group`: the group's offset belongs to the visible position. Sample: `ReactionTraces(7, False, True,
-    True)` has a hidden position record, whose offset is committed in the group.
+    Sample: `ReactionTraces(7, False, True, True)` has a hidden position record, whose offset is committed in the group.
     """
 
-    position: int  # offset of the next event in the visible position; -1: no position
-    visible_in_group: bool
-    hidden_position: bool
-    hidden_in_group: bool = False  # the group's offset belongs to the hidden position
+    visible_offset: int  # offset of the next event in the visible position; -1: no position
+    is_visible_in_group: bool  # the group's offset belongs to the visible position
+    has_hidden_position: bool
+    is_hidden_in_group: bool = False  # the group's offset belongs to the hidden position
     has_visible_command: bool = False  # a command for an event between the two positions is visible
-    hidden_event: int | None = None  # offset of the event of the first hidden command
+    hidden_event_offset: int | None = None  # offset of the event of the first hidden command
 
 
 def must_commit(traces: ReactionTraces) -> bool:
@@ -51,24 +51,23 @@ def must_commit(traces: ReactionTraces) -> bool:
     Each transaction writes commands, and a position after the events of these commands. It also commits the offset of
     this position in the group.
     """
-    if traces.hidden_position:
-        return traces.hidden_in_group or traces.has_visible_command
-    if traces.hidden_event is not None:
-        return traces.hidden_event < traces.position
-    return traces.position >= 0 and not traces.visible_in_group  # only the offset is pending
+    if traces.has_hidden_position:
+        return traces.is_hidden_in_group or traces.has_visible_command
+    if traces.hidden_event_offset is not None:
+        return traces.hidden_event_offset < traces.visible_offset
+    return traces.visible_offset >= 0 and not traces.is_visible_in_group  # only the offset is pending
 
 
-def resolve_in_doubt_transaction(
-    plan: ProcessPlan, subscription: Subscription, pending: bool, report: Callable[[str], None]
-) -> bool:
-    """Resolve an in-doubt transaction of the writer; return True if there was one, which is reported to `report`.
+def resolve_in_doubt_transaction(plan: ProcessPlan, subscription: Subscription, offset_pending: bool) -> bool:
+    """Resolve an in-doubt transaction of the writer; return True if there was one, which is reported to the operator.
 
-    The writer is fenced first, so that Kafka ends a transaction that is merely open. `pending`: the group's offset
-    seems to stay pending. Without the right to read the commands topics nothing happens. Raises `UnavailableError` and
-    `KafkaException` while Kafka does not respond: no write is allowed before the transaction is resolved.
+    The writer is fenced first, so that Kafka ends a transaction that is merely open. `offset_pending`: the group's
+    offset seems to stay pending. Without the right to read the commands topics nothing happens. Raises
+    `UnavailableError` and `KafkaException` while Kafka does not respond: no write is allowed before the transaction is
+    resolved.
     """
     try:
-        commit = _InDoubtTransaction(plan, subscription).resolve(pending)
+        was_committed = _InDoubtTransaction(plan, subscription).resolve(offset_pending)
     except UnavailableError:
         raise
     except KafkaException as error:
@@ -77,9 +76,9 @@ def resolve_in_doubt_transaction(
         raise
     except (CqrsError, ValueError):
         return False
-    if commit is None:
+    if was_committed is None:
         return False
-    report(f"{subscription}: {resolution_text(commit)}")
+    reached("message", text=f"{subscription}: {resolution_text(was_committed)}")
     return True
 
 
@@ -89,23 +88,25 @@ class _CommandId(Struct):
 
 
 class _InDoubtTransaction:
+    """Finds and ends the in-doubt transaction of the writer of one subscription."""
+
     def __init__(self, plan: ProcessPlan, subscription: Subscription) -> None:
         self._plan, self._source, self._topics = plan, subscription.source, plan.topics(subscription)
         self._connection = plan.connection
         self._key = position_key(subscription.source)
-        self._positions: _TopicPartition = (self._topics.positions, POSITIONS_PARTITION)
+        self._positions: _TopicPartition = (self._topics.positions_topic, POSITIONS_PARTITION)
         self._command_partitions: list[_TopicPartition] = [
-            (commands_topic.topic, partition)
-            for commands_topic in plan.commands.values()
-            for partition in range(commands_topic.partitions)
+            (output.topic, partition)
+            for output in plan.outputs.values()
+            for partition in range(output.partitions)
         ]
 
-    def resolve(self, pending: bool) -> bool | None:
+    def resolve(self, offset_pending: bool) -> bool | None:
         """Return True if the transaction was committed, False if it was aborted, None if there was none."""
-        source, timeout = self._source, int(self._plan.timing.transaction_timeout * 1000)
+        source, timeout_ms = self._source, int(self._plan.timing.transaction_timeout * 1000)
         with Admin(self._connection) as admin:
-            id = self._topics.transactional_id(source.topic, source.partition)
-            writer = admin.fence_writer(id, timeout)
+            transactional_id = self._topics.transactional_id(source.topic, source.partition)
+            writer = admin.fence_writer(transactional_id, timeout_ms)
             existing_topics = admin.describe(
                 {topic for topic, _ in (self._positions, *self._command_partitions)}
             )
@@ -120,7 +121,7 @@ class _InDoubtTransaction:
                 if writer.producer_id in starts
             }
             if not start_offsets and not (
-                pending
+                offset_pending
                 and has_pending_commit(self._connection, self._topics.group, source.topic, source.partition)
             ):
                 return None
@@ -144,7 +145,7 @@ class _InDoubtTransaction:
         group_commit = self._read_group_commit()
         visible = read_positions(self._connection, self._topics, "read_committed").get(self._key)
         visible_offset = -1 if visible is None else visible.offset
-        visible_in_group = visible is not None and _is_committed_in_group(group_commit, visible)
+        is_visible_in_group = visible is not None and _is_committed_in_group(group_commit, visible)
         if self._positions in start_offsets:
             record = self._first_record(self._positions, start_offsets[self._positions])
             hidden = read_position(record.value)
@@ -153,31 +154,34 @@ class _InDoubtTransaction:
             )
             return ReactionTraces(
                 visible_offset,
-                visible_in_group,
+                is_visible_in_group,
                 True,
                 _is_committed_in_group(group_commit, hidden),
                 has_visible_command,
             )
-        hidden_event = None
+        hidden_event_offset = None
         for topic_partition, start in start_offsets.items():
-            hidden_event = self._event_offset(self._first_record(topic_partition, start))
+            hidden_event_offset = self._event_offset(self._first_record(topic_partition, start))
             break
-        return ReactionTraces(visible_offset, visible_in_group, False, hidden_event=hidden_event)
+        return ReactionTraces(
+            visible_offset, is_visible_in_group, False, hidden_event_offset=hidden_event_offset
+        )
 
     def _first_record(self, topic_partition: _TopicPartition, start: int) -> Record:
         """Return the first record of the transaction on a partition. No other writer's record has such a key or id."""
+        is_position = topic_partition == self._positions
         _, end = readers.bounds(
             self._connection, topic_partition[0], [topic_partition[1]], "read_uncommitted"
         )[topic_partition[1]]
         for records in readers.read(self._connection, *topic_partition, start, end, "read_uncommitted"):
             for record in records:
-                if record.key == self._key if topic_partition == self._positions else self._origin(record):
+                if record.key == self._key if is_position else self._reaction_id(record):
                     return record
         raise CqrsError(
             f"{topic_partition[0]} partition {topic_partition[1]} has no record of the transaction at {start}"
         )
 
-    def _origin(self, record: Record) -> ReactionId | None:
+    def _reaction_id(self, record: Record) -> ReactionId | None:
         """Return the id of a command that this process manager has sent; None for any other record."""
         try:
             attributes = msgspec.json.decode(record.value or b"", type=_CommandId)
@@ -195,29 +199,31 @@ class _InDoubtTransaction:
 
     def _event_offset(self, command: Record) -> int:
         """Return the offset of the event that caused a command."""
-        origin = self._origin(command)
-        assert origin is not None
+        reaction_id = self._reaction_id(command)
+        assert reaction_id is not None
         source = self._source
-        start = readers.offset_at(self._connection, source.topic, source.partition, origin.time)
+        start = readers.offset_at(self._connection, source.topic, source.partition, reaction_id.time)
         for offset, id in self._event_ids(0 if start is None else start, None):
-            if id == origin.event:
+            if id == reaction_id.event:
                 return offset
-        raise CqrsError(f"{source.topic} partition {source.partition} has no event {origin.event}")
+        raise CqrsError(f"{source.topic} partition {source.partition} has no event {reaction_id.event}")
 
     def _event_ids(self, start: int, until: int | None) -> Iterator[tuple[int, str]]:
         """Yield offset and id of the events from `start` to `until`."""
         source = self._source
-        low, end = readers.bounds(self._connection, source.topic, [source.partition])[source.partition]
+        log_start, end = readers.bounds(self._connection, source.topic, [source.partition])[source.partition]
         end = end if until is None else min(end, until)
-        for records in readers.read(self._connection, source.topic, source.partition, max(start, low), end):
+        for records in readers.read(
+            self._connection, source.topic, source.partition, max(start, log_start), end
+        ):
             yield from ((record.offset, read_event(record.value).id) for record in records)
 
     def _is_command_visible(
         self, start: int, end: int, time: int, start_offsets: Mapping[_TopicPartition, int]
     ) -> bool:
         """Return True if a command for an event from `start` to `end` is visible. Commands that are much older than
-        `time`
-        (ms) are not read."""
+        `time` (ms) are not read.
+        """
         event_ids = {id for _, id in self._event_ids(start, end)} if start < end else set()
         since = time - 2 * int(self._plan.timing.transaction_timeout * 1000)
         for topic, partition in self._command_partitions if event_ids else ():
@@ -232,8 +238,8 @@ class _InDoubtTransaction:
                 end_offset if first_recent is None else first_recent,
                 end_offset,
             ):
-                origins = (self._origin(record) for record in records)
-                if any(origin is not None and origin.event in event_ids for origin in origins):
+                reaction_ids = (self._reaction_id(record) for record in records)
+                if any(id is not None and id.event in event_ids for id in reaction_ids):
                     return True
         return False
 

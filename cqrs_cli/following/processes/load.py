@@ -1,25 +1,33 @@
 """Loads process managers by name: each module in the project's folder `processes` defines a `process`."""
 
-import ast
-import difflib
-import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 
 from cqrs_cli import registry
+from cqrs_cli.codec.record_codec import AS_STORED, RecordCodec
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.process import Process
 from cqrs_cli.core.react import subscribed_events
 from cqrs_cli.core.subscription_rule import check_subscription
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.kafka.topics.process_topics import ProcessTopics, ProcessUse
+from cqrs_cli.following.processes.compose import CommandComposer
+from cqrs_cli.following.processes.composer import Composer
+from cqrs_cli.following.processes.plan import OutputTopic
+from cqrs_cli.following.processes.publication import Publication, PublicationComposer
+from cqrs_cli.kafka.topics.partitioner import Partitioner
+from cqrs_cli.kafka.topics.process_topics import ProcessTopicAccess, ProcessTopics
 from cqrs_cli.kafka.topics.topics import Topics
 
 PROCESSES = "processes"
+
+#: The composer of each kind of process manager.
+COMPOSERS: dict[type[Process], type[Composer]] = {
+    Process: CommandComposer,
+    Publication: PublicationComposer,
+}
 
 _PROCESS = registry.UserCode(
     "process",
@@ -38,19 +46,29 @@ class LoadedProcess:
 
     name: str
     process: Process
-    sources: dict[str, Aggregate]
+    sources: dict[str, Aggregate]  # name → aggregate, for the aggregates of the subscribed events
     events: frozenset[type[Event]]
-    command_targets: tuple[str, ...]  # aggregates in `Send("…")` literals of its code
+    output_topics: tuple[str, ...]  # the topics that its code names, without prefix
     location: str  # file and line of `react`
 
-    def use(self, prefix: str) -> ProcessUse:
+    def topic_access(self, prefix: str) -> ProcessTopicAccess:
         """Return the topics that it uses, with this prefix."""
-        sources = tuple(Topics(name, prefix).events for name in sorted(self.sources))
-        return ProcessUse(
+        events_topics = tuple(Topics(name, prefix).events for name in sorted(self.sources))
+        return ProcessTopicAccess(
             ProcessTopics(self.name, prefix),
-            sources,
-            tuple(Topics(name, prefix).commands for name in self.command_targets),
+            events_topics,
+            tuple(prefix + topic for topic in self.output_topics),
         )
+
+    def composer(
+        self,
+        outputs: Mapping[str, OutputTopic],
+        partitioner: Partitioner,
+        load: Callable[[str], Aggregate],
+        codec: RecordCodec = AS_STORED,
+    ) -> Composer:
+        """Return the composer of its records."""
+        return COMPOSERS[type(self.process)](self.name, self.process, outputs, partitioner, load, codec)
 
 
 def process_names(root: Path) -> list[str]:
@@ -76,35 +94,7 @@ def load_process(
         check_subscription(event_types, sources.values())
     except TypeError as error:
         raise ConfigurationError(f"{location}: {error}", "correct the process manager's code") from error
-    command_targets = tuple(sorted(_named_aggregates(module, aggregate_names, root)))
-    return LoadedProcess(name, process, sources, frozenset(event_types), command_targets, location)
-
-
-def _named_aggregates(module: ModuleType, aggregate_names: list[str], root: Path) -> set[str]:
-    """Return the aggregates in `Send("…")` literals of the code; raises `ConfigurationError` for an unknown name."""
-    command_targets = set()
-    for name, line in _send_literals(module):
-        if name not in aggregate_names:
-            matches = difflib.get_close_matches(name, aggregate_names, 1)
-            raise ConfigurationError(
-                f"{registry.relative_path(module.__file__, root)}:{line}: there is no aggregate {name!r}",
-                f"{f'did you mean {matches[0]}? ' if matches else ''}known: {', '.join(aggregate_names) or 'none'}",
-            )
-        command_targets.add(name)
-    return command_targets
-
-
-def _send_literals(module: ModuleType) -> Iterator[tuple[str, int]]:
-    """Yield the first argument of each `Send(…)` in a module if it is a literal, with its line."""
-    for node in ast.walk(ast.parse(inspect.getsource(module))):
-        if not isinstance(node, ast.Call):
-            continue
-        if getattr(node.func, "attr", getattr(node.func, "id", None)) != "Send":
-            continue
-        arguments = [
-            *node.args[:1],
-            *(keyword.value for keyword in node.keywords if keyword.arg == "aggregate"),
-        ]
-        for argument in arguments[:1]:
-            if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
-                yield argument.value, argument.lineno
+    output_topics = COMPOSERS[type(process)].output_topics(process, module, aggregate_names, root)
+    return LoadedProcess(
+        name, process, sources, frozenset(event_types), tuple(sorted(output_topics)), location
+    )

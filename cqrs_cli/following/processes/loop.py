@@ -9,25 +9,30 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from cqrs_cli import failpoints
 from cqrs_cli.client.codecs import decrypting_codec
+from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.aggregate.errors import is_interrupt
 from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.react import InvalidReaction, call_react
-from cqrs_cli.core.recorded import read_recorded_event
+from cqrs_cli.core.recorded import Recorded, read_recorded_event
 from cqrs_cli.errors import ContradictionError, CqrsError
-from cqrs_cli.following.processes.compose import ComposedCommand, Composer
+from cqrs_cli.following.last_error import last_error
+from cqrs_cli.following.processes.composer import ComposedRecord, Composer
 from cqrs_cli.following.processes.errors import poison_event
 from cqrs_cli.following.processes.load import PROCESSES, LoadedProcess
 from cqrs_cli.following.processes.position import ProcessPosition
 from cqrs_cli.following.processes.session import ReactSession
-from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail, ReportProgress
+from cqrs_cli.following.subscription import SubscriptionLoop
+from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail
 from cqrs_cli.kafka.position_notation import format_position
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError
+from cqrs_cli.observer import reached
 from cqrs_cli.ownership.claim import after_batch
-from cqrs_cli.ownership.loop import Loop
-from cqrs_cli.ownership.signals import BatchTooLarge
+from cqrs_cli.ownership.signals import UnwritableBatch
+
+#: An event, and the commands for it.
+Reaction = tuple[Recorded[Event], list[ComposedRecord]]
 
 
 @dataclass
@@ -36,11 +41,10 @@ class ReactionContext:
 
     loaded: LoadedProcess
     composer: Composer
-    report: ReportProgress
-    #: Offset of an event → why a topic rejects its commands
+    #: Offset of an event → the reason why a topic rejects its commands.
     rejected_events: dict[int, str] = field(default_factory=dict)
-    events: int = 0  # events with a reaction
-    commands: int = 0  # commands sent
+    reacted_events: int = 0  # events with a reaction
+    sent_commands: int = 0  # commands sent
 
 
 class StoppedError(Exception):
@@ -51,47 +55,36 @@ class StoppedError(Exception):
         self.offset, self.error = offset, error
 
 
-class ReactLoop(Loop):
+class ReactLoop(SubscriptionLoop):
     """The loop of one owner."""
 
     session: ReactSession
 
     def __init__(self, session: ReactSession, context: ReactionContext, start: int) -> None:
-        targets = session.plan.targets
-        super().__init__(session, start, None if targets is None else targets[session.subscription])
+        source, end_offsets = session.subscription.source, session.plan.end_offsets
         self.context, self.loaded = context, context.loaded
-        self.aggregate = self.loaded.sources[session.subscription.source.aggregate]
-        self.polled_until = start  # the offset up to which events were polled
+        self.aggregate = self.loaded.sources[source.aggregate]
+        connection = session.plan.connection
+        session.codec = decrypting_codec(connection, source.topics, self.aggregate)
+        tail = PartitionTail(connection, source, start, session.codec, session.consumer)
+        super().__init__(
+            session, tail, start, None if end_offsets is None else end_offsets[session.subscription]
+        )
         self.current_event: Record | None = None  # the event that `react` is processing
         self.poison_event = poison_event(session.own_claim.suspects)
-        #: Given a position in this partition, returns the first position of each child for the splits up to there.
+        #: Returns the first positions of the child partitions whose split is at or before a position of this partition.
         self.due_positions: Callable[[int], dict[EventPartition, ProcessPosition]] = lambda position: {}
 
-    def start_polling(self) -> None:
-        session, source = self.session, self.session.subscription.source
-        connection = session.plan.connection
-        report = self.context.report
-        session.codec = decrypting_codec(connection, source.topics, self.aggregate)
-        self.tail = PartitionTail(connection, source, self.position, report, session.codec, session.consumer)
-
-    def poll(self) -> list[Record]:
-        limit = self.session.limit
-        if not self.remaining:
-            self.remaining, self.polled_until = self.tail.poll(limit)
-        return self.remaining[:limit]
-
     def run_idle_work(self) -> None:
-        """Skip offsets without an event: transaction markers and aborted records."""
-        if not self.remaining:
-            self.position = max(self.position, self.polled_until)
+        super().run_idle_work()
         self.run_due_work()
 
     def run_due_work(self) -> None:
-        """Let child partitions start: write the first position of each child when the events of its keys before the
-        split are processed.
+        """Let child partitions start: write the first position of a child after the events before its split are
+        processed.
         """
         if first_positions := self.due_positions(self.position):
-            self.session.target_positions = first_positions
+            self.session.child_positions = first_positions
             self.session.commit_position(self.position)
 
     def process_batch(self, records: list[Record]) -> None:
@@ -100,42 +93,50 @@ class ReactLoop(Loop):
         Raises the error that stops the process manager at an event.
         """
         timing = self.session.timing
-        failpoints.reached("decide.before")
-        commands: list[ComposedCommand] = []
-        deadline, size, processed, reacted_count = time.monotonic() + timing.batch_seconds, 0, 0, 0
+        reached("decide.before")
+        reactions: list[Reaction] = []
+        deadline, batch_bytes = time.monotonic() + timing.batch_seconds, 0
+        processed_count = 0
         stopped: StoppedError | None = None
         for record in records:
             self.current_event = record
             try:
-                commands_of_event = self._react(record)
+                reaction = self._react(record)
             except StoppedError as error:
                 stopped = error
                 break
             finally:
                 self.current_event = None
-            processed += 1
-            if commands_of_event is None:
+            processed_count += 1
+            if reaction is None:
                 continue
-            reacted_count += 1
-            commands += commands_of_event
-            size += sum(command.size for command in commands_of_event)
-            if size > timing.batch_bytes or time.monotonic() > deadline:
+            reactions.append(reaction)
+            batch_bytes += sum(command.size for command in reaction[1])
+            if batch_bytes > timing.batch_bytes or time.monotonic() > deadline:
                 break
-        failpoints.reached("decide.after")
-        self.remaining = self.remaining[processed:]
-        end = self.remaining[0].offset if self.remaining else self.polled_until
-        self._commit(commands, end, records[0].offset, processed, stopped)
-        self.position = end
-        self.context.events += reacted_count
-        self.context.commands += len(commands)
-        self.session.has_committed_batch = self.session.has_committed_batch or processed > 0
+        reached("decide.after")
+        self.remaining = self.remaining[processed_count:]
+        next_offset = self.remaining[0].offset if self.remaining else self.polled_until
+        commands = [command for _, commands_of_event in reactions for command in commands_of_event]
+        self._commit(commands, next_offset, records[0].offset, processed_count, stopped)
+        self.position = next_offset
+        self.context.reacted_events += len(reactions)
+        self.context.sent_commands += len(commands)
+        if processed_count:
+            self.session.has_committed_batch = True
+            reached(
+                "batch.after",
+                records=records[:processed_count],
+                process=self.loaded.name,
+                reactions=reactions,
+            )
         self.session.batch_limit = min(self.session.batch_limit * 2, timing.batch_limit)
         if stopped is not None:
             raise stopped.error
 
     def _commit(
         self,
-        commands: list[ComposedCommand],
+        commands: list[ComposedRecord],
         next_offset: int,
         first_offset: int,
         record_count: int,
@@ -147,17 +148,21 @@ class ReactLoop(Loop):
         if stop is not None:
             claim = replace(claim, suspects=None)  # clears the suspects: corrected code must not inherit them
         position = replace(
-            previous_position, offset=next_offset, claim=claim, stopped=None if stop is None else stop.offset
+            previous_position,
+            offset=next_offset,
+            claim=claim,
+            stopped=None if stop is None else stop.offset,
+            error=None if stop is None else last_error(stop, stop.error.message, stop.offset),
         )
         try:
             session.commit(commands, position)
             session.own_claim = claim
         except BatchRefusedError as error:
             is_late = isinstance(error, BatchLateError)
-            raise BatchTooLarge(first_offset, record_count, str(error), is_late, False) from error
+            raise UnwritableBatch(first_offset, record_count, str(error), is_late, False) from error
 
-    def _react(self, record: Record) -> list[ComposedCommand] | None:
-        """Return the commands for a record; None for an event outside the subscription."""
+    def _react(self, record: Record) -> Reaction | None:
+        """Return the event of a record, and the commands for it; None for an event outside the subscription."""
         source, loaded = self.session.subscription.source, self.loaded
         try:
             recorded = read_recorded_event(
@@ -167,17 +172,17 @@ class ReactLoop(Loop):
             raise StoppedError(record.offset, self._unreadable_error(record, error)) from error
         if type(recorded.event) not in loaded.events:
             return None
-        event_type = self.aggregate.type_of(recorded.event)
+        event_type, noun = self.aggregate.type_of(recorded.event), loaded.process.noun
         details = f"({recorded.aggregate_id!r}, version {recorded.version})"
         if self.poison_event is not None and self.poison_event.offset == record.offset:
             raise self._stop_at(record, f"cannot process {event_type}", details, self.poison_event.reason)
         if (rejection := self.context.rejected_events.get(record.offset)) is not None:
-            raise self._stop_at(record, f"cannot send the commands for {event_type}", details, rejection)
+            raise self._stop_at(record, f"cannot send the {noun} for {event_type}", details, rejection)
         try:
-            return self.context.composer.compose(recorded, call_react(loaded.process, recorded))
+            return recorded, self.context.composer.compose(recorded, call_react(loaded.process, recorded))
         except InvalidReaction as error:
             stop = self._stop_at(
-                record, f"returned invalid commands for {event_type}", details, f"{loaded.location}: {error}"
+                record, f"returned invalid {noun} for {event_type}", details, f"{loaded.location}: {error}"
             )
             raise stop from self.aggregate.redact_error(error)
         except BaseException as error:  # user code may raise any error

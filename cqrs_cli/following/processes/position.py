@@ -4,12 +4,22 @@ from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cqrs_cli.deciding.position import check_offset_in_log
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UsageError
+from cqrs_cli.following.last_error import LastError
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.kafka.position_notation import format_position
 from cqrs_cli.ownership.claim import Claim
+
+
+class Skip(Struct, frozen=True):
+    """Who skipped an event, and when. Sample: `Skip(250, 1765532418123, "ann")`."""
+
+    offset: int
+    time: int  # ms
+    actor: str  # empty if unknown
 
 
 class ProcessPosition(Struct, frozen=True, omit_defaults=True):
@@ -19,11 +29,13 @@ class ProcessPosition(Struct, frozen=True, omit_defaults=True):
     claim: Claim
     stopped: int | None = None  # the offset of the event that stopped the process manager; it equals `offset`
     skipped: int | None = None  # the offset of the last event that an operator skipped
-    accepted: int | None = None  # the offset at which it continued after the last accepted loss
+    #: The offset at which the process manager continued after the last accepted loss.
+    accepted: int | None = None
     skipped_before: tuple[int, ...] = ()  # offsets of the events that were skipped before `skipped`
-    start: int | None = (
-        None  # the first event for which it sends commands; None in records of an earlier release
-    )
+    #: The offset of the first event for which it sends commands; None in records of an earlier release.
+    start: int | None = None
+    error: LastError | None = None  # why it stopped; None once a batch is committed
+    skips: tuple[Skip, ...] = ()  # the skips of an earlier release have no entry
 
     @property
     def all_skipped(self) -> tuple[int, ...]:
@@ -53,12 +65,12 @@ class SourceState(NamedTuple):
     process: str
     source: EventPartition
     topic_id: str
-    partitions: int
-    start: int  # first offset of the log
-    stable: int  # last stable offset of the log
-    end: int  # high watermark of the log
+    partition_count: int
+    log_start: int  # first offset of the log
+    stable_end: int  # last stable offset of the log
+    log_end: int  # high watermark of the log
     position: ProcessPosition | None
-    group: int | None  # the group's offset; None if there is none, or it expired
+    group_offset: int | None  # the group's offset; None if there is none, or it expired
     is_repartitioned: bool = False  # True if the topic was repartitioned
 
 
@@ -71,52 +83,83 @@ class StartPosition(NamedTuple):
     accepted: int | None = None
     skipped_before: tuple[int, ...] = ()
     start: int | None = None
+    error: LastError | None = None
+    skips: tuple[Skip, ...] = ()
 
 
 def start_position(
-    state: SourceState, *, beginning: bool = False, skip: int | None = None, accepted_loss: int | None = None
+    state: SourceState,
+    *,
+    from_beginning: bool = False,
+    skip: int | None = None,
+    accepted_loss: int | None = None,
+    actor: str = "",
+    now: int = 0,
 ) -> StartPosition:
     """Return the start of an owner: its position, or for a new process manager the end or the beginning of the log.
 
     Raises `ConfigurationError` if the number of partitions changed, `ContradictionError` for a position outside the
     log. `accepted_loss`: the offset at which to continue after a loss, as an operator chose it. It applies once, and
-    only if there would be a `ContradictionError`. `skip` applies only to the event that stopped the process manager.
+    only if there would be a `ContradictionError`. `skip` applies only to the event that stopped the process manager;
+    it is recorded with `actor` and `now` (ms).
     """
     position = state.position
     if position is not None and not _matches_count(position.claim.partitions, state):
         raise ConfigurationError(
-            f"{state.source.topic} had {position.claim.partitions} partitions and now has {state.partitions}",
+            f"{state.source.topic} had {position.claim.partitions} partitions and now has {state.partition_count}",
             "if partitions were added with another tool, cqrs repartition records them; otherwise recreate the topic "
             "with the old count",
         )
     error = position_error(state)
-    if error is None and position is None and beginning and state.start > 0:
+    if error is None and position is None and from_beginning and state.log_start > 0:
         error = _contradiction(
-            state, f"it starts at the beginning, but events before {state.start} are deleted", state.start
+            state,
+            f"it starts at the beginning, but events before {state.log_start} are deleted",
+            state.log_start,
         )
     if error is not None:
         if accepted_loss is None or (position is not None and _was_applied(position, state, accepted_loss)):
             raise error
-        check_offset_in_log(state.source.topic, state.source.partition, accepted_loss, state.start, state.end)
+        check_offset_in_log(
+            state.source.topic, state.source.partition, accepted_loss, state.log_start, state.log_end
+        )
         if position is None or position.claim.topic_id != state.topic_id:
             # Skipped events belonged to the old topic.
             return StartPosition(accepted_loss, accepted=accepted_loss)
         start = None if position.start is None else min(position.start, accepted_loss)
-        skipped, skipped_before = position.skipped, position.skipped_before
-        return StartPosition(accepted_loss, None, skipped, accepted_loss, skipped_before, start)
+        skipped = position.skipped
+        return StartPosition(
+            accepted_loss, None, skipped, accepted_loss, position.skipped_before, start, skips=position.skips
+        )
     if position is None:
-        offset = state.start if beginning else state.stable
+        offset = state.log_start if from_beginning else state.stable_end
         return StartPosition(offset, start=offset)
     if skip is not None and skip == position.stopped == position.offset:
-        return StartPosition(skip + 1, None, skip, position.accepted, position.all_skipped, position.start)
+        position = skipped_position(position, actor, now)
     unchanged = position.skipped, position.accepted, position.skipped_before
-    return StartPosition(position.offset, position.stopped, *unchanged, position.start)
+    return StartPosition(
+        position.offset, position.stopped, *unchanged, position.start, position.error, position.skips
+    )
+
+
+def skipped_position(position: ProcessPosition, actor: str, now: int) -> ProcessPosition:
+    """Return the position after an operator has skipped the event that stopped the process manager."""
+    assert position.stopped is not None
+    return replace(
+        position,
+        offset=position.stopped + 1,
+        stopped=None,
+        skipped=position.stopped,
+        skipped_before=position.all_skipped,
+        error=None,
+        skips=(*position.skips, Skip(position.stopped, now, actor)),
+    )
 
 
 def _matches_count(claimed_count: int, state: SourceState) -> bool:
-    """Return True if the number of partitions equals the claim's number, or is the result of a repartitioning since."""
-    return claimed_count == state.partitions or (
-        state.is_repartitioned and state.partitions % claimed_count == 0
+    """Return True if the partition count is the claimed count, or a multiple of it in a repartitioned topic."""
+    return claimed_count == state.partition_count or (
+        state.is_repartitioned and state.partition_count % claimed_count == 0
     )
 
 
@@ -127,38 +170,41 @@ def _was_applied(position: ProcessPosition, state: SourceState, accepted_loss: i
 
 def position_error(state: SourceState) -> CqrsError | None:
     """Return the error (exit code 5) for a position that does not fit the log; None if the position fits."""
-    position, group = state.position, state.group
+    position, group_offset = state.position, state.group_offset
     if position is None:
-        if group is None:
+        if group_offset is None:
             return None  # a new process manager
-        problem = f"the group's offset is {group}, but no position is recorded: the positions topic is lost"
-        return _contradiction(state, problem, group)
-    if position.claim.topic_id != state.topic_id:
-        return _contradiction(state, "the topic was recreated", state.start)
-    if group is not None and group != position.offset:
         problem = (
-            f"the position is {position.offset}, but the group's offset is {group}: another program moved it"
+            f"the group's offset is {group_offset}, but no position is recorded: the positions topic is lost"
+        )
+        return _contradiction(state, problem, group_offset)
+    if position.claim.topic_id != state.topic_id:
+        return _contradiction(state, "the topic was recreated", state.log_start)
+    if group_offset is not None and group_offset != position.offset:
+        problem = (
+            f"the position is {position.offset}, but the group's offset is {group_offset}: another program moved"
+            " it"
         )
         return _contradiction(state, problem, position.offset)
-    if position.offset < state.start:
-        problem = f"the position is {position.offset}, but events before {state.start} are deleted"
-        return _contradiction(state, problem, state.start)
-    if position.offset > state.end:
+    if position.offset < state.log_start:
+        problem = f"the position is {position.offset}, but events before {state.log_start} are deleted"
+        return _contradiction(state, problem, state.log_start)
+    if position.offset > state.log_end:
         return _contradiction(
-            state, f"the position is {position.offset}, but the log ends at {state.end}", state.end
+            state, f"the position is {position.offset}, but the log ends at {state.log_end}", state.log_end
         )
     return None
 
 
 def _contradiction(state: SourceState, problem: str, continue_at: int) -> CqrsError:
-    continue_at = min(max(continue_at, state.start), state.end)
-    address = format_position(
+    continue_at = min(max(continue_at, state.log_start), state.log_end)
+    position_text = format_position(
         state.source.partition, continue_at, f"{state.process}:{state.source.aggregate}"
     )
     return ContradictionError(
         f"process {state.process}, {state.source.topic} partition {state.source.partition}: {problem}",
         f"find out why; to continue at offset {continue_at}: cqrs run --process {state.process} --accept-loss "
-        f"{address}",
+        f"{position_text}",
     )
 
 
@@ -170,9 +216,16 @@ def check_skip(state: SourceState, skip: int) -> None:
     position = state.position
     if position is not None and (position.offset > skip or skip == position.stopped == position.offset):
         return
+    raise skipping_error(state.process, state.source, position, skip)
+
+
+def skipping_error(
+    process: str, source: EventPartition, position: ProcessPosition | None, skip: int
+) -> UsageError:
+    """Return the error for an event that did not stop the process manager."""
     reason = "it has not started" if position is None else f"its position is {position.offset}"
-    raise UsageError(
-        f"process {state.process} was not stopped by event {format_position(state.source.partition, skip)} of"
-        f" {state.source.topic}: {reason}",
+    return UsageError(
+        f"process {process} was not stopped by event {format_position(source.partition, skip)} of"
+        f" {source.topic}: {reason}",
         "leave out --skip: only the event that stopped a process manager can be skipped",
     )

@@ -48,7 +48,7 @@ def find_position_problems(key: bytes, value: bytes | None, position: ProcessPos
     if position.encode() != value:
         yield "has another form than a process manager writes"
     optional = (position.stopped, position.accepted, position.start)
-    numbers = [position.offset, position.claim.n, *position.all_skipped]
+    numbers = [position.offset, position.claim.number, *position.all_skipped]
     numbers += [offset for offset in optional if offset is not None]
     if impossible := [number for number in numbers if not 0 <= number < _LIMIT]:
         yield f"has the number {impossible[0]}"
@@ -73,5 +73,5 @@ def compare_positions(before: ProcessPosition, after: ProcessPosition) -> Iterat
         yield f"says that the process manager started at {after.start}, an earlier record {before.start}"
     if after.all_skipped[: len(before.all_skipped)] != before.all_skipped:
         yield "omits an event that an operator has skipped"
-    if after.claim.n < before.claim.n:
-        yield f"has claim {after.claim.n}, an earlier record claim {before.claim.n}"
+    if after.claim.number < before.claim.number:
+        yield f"has claim {after.claim.number}, an earlier record claim {before.claim.number}"

@@ -27,7 +27,7 @@ def read_positions(
     The default isolation level waits for open transactions, as an owner must after it has fenced its predecessor.
     Raises `StalledError` if a transaction stays open, `ContradictionError` for a record that is not a position.
     """
-    topic, positions = topics.positions, dict[bytes, ProcessPosition]()
+    topic, positions = topics.positions_topic, dict[bytes, ProcessPosition]()
     start, end = readers.bounds(connection, topic, [POSITIONS_PARTITION], isolation)[POSITIONS_PARTITION]
     for records in readers.read(connection, topic, POSITIONS_PARTITION, start, end):
         positions |= decode_positions(topic, records)
@@ -58,7 +58,7 @@ def read_source_state(
 
     `group_consumer`: a client of the process manager's group. Raises `KafkaException`.
     """
-    source, events_topic = subscription.source, plan.events[subscription.source.topic]
+    source, events_topic = subscription.source, plan.events_topics[subscription.source.topic]
     bounds = {
         isolation: readers.bounds(plan.connection, source.topic, [source.partition], isolation)[
             source.partition
@@ -75,7 +75,7 @@ def read_source_state(
         bounds["read_uncommitted"][1],
         positions.get(position_key(source)),
         read_group_commit(group_consumer, subscription).offset,
-        events_topic.is_repartitioned,
+        events_topic.key_space.was_repartitioned,
     )
 
 
@@ -93,7 +93,7 @@ def read_source_states(plan: ProcessPlan) -> dict[Subscription, SourceState]:
         positions = read_positions(plan.connection, topics, "read_committed")
         group_consumer = consumer(plan.connection, group=topics.group, isolation="read_uncommitted")
         try:
-            # Target partitions come first: the ends of their parents, read later, include all earlier events.
+            # Child partitions come first: the ends of their parents, read later, include all earlier events.
             for subscription in reversed(plan.subscriptions):
                 if subscription.process == process:
                     states[subscription] = read_source_state(plan, subscription, group_consumer, positions)

@@ -19,7 +19,7 @@ from cqrs_cli.core.messages.payload_reference import (
 from cqrs_cli.core.messages.reaction_id import process_source, read_reaction_id
 from cqrs_cli.core.messages.reasons import CheckFailed
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.proof.documents import MaskDocument
+from cqrs_cli.proof.documents import DocumentRedactor
 from cqrs_cli.proof.reactions import ReactionCommand
 
 #: Bytes. Data of at most this size are never in the payload store: it is the minimum of `payload_threshold`.
@@ -37,18 +37,20 @@ _decode_attributes = msgspec.json.Decoder(_SentAttributes).decode
 
 
 class ProcessCommands:
-    """The locations of a process manager's commands, by events topic, origin and number.
+    """The locations of a process manager's commands, by events topic, id prefix and number.
 
-    Origin and number are parts of the command's id (`ReactionId`): the origin identifies the event, and the number
-    counts the commands for this event from 0.
+    The id prefix and the number are parts of the command's id (`ReactionId`): the prefix identifies the event, and the
+    number counts the commands for this event from 0.
     """
 
-    def __init__(self, process: str, masks: Mapping[str, MaskDocument] | None = None) -> None:
-        """`masks`: commands topic → function that omits personal values; only for aggregates with personal fields."""
+    def __init__(self, process: str, redactors: Mapping[str, DocumentRedactor] | None = None) -> None:
+        """`redactors`: the functions that omit personal values, by commands topic. Only aggregates with personal fields
+        need a function.
+        """
         self.locations: dict[str, dict[str, dict[int, list[ReactionCommand]]]] = defaultdict(
             lambda: defaultdict(lambda: defaultdict(list))
         )
-        self.masks = masks or {}
+        self.redactors = redactors or {}
         self._forwarded_copies: dict[str, bytes] = {}  # location of a forwarded copy → digest of the command
         self._source = process_source(process)
         self._source_bytes = self._source.encode()
@@ -64,10 +66,10 @@ class ProcessCommands:
             return
         id = read_reaction_id(attributes.id)
         if id is not None:
-            copies, value = self.locations[id.topic][id.origin][id.number], record.value or b""
+            copies, value = self.locations[id.topic][id.id_prefix][id.number], record.value or b""
             if attributes.forwardedfrom is not None:
                 value = without_forwarded_attribute(value, attributes.forwardedfrom)
-            digest = command_digest(topic, record.key, value, self.masks.get(topic))
+            digest = command_digest(topic, record.key, value, self.redactors.get(topic))
             if attributes.forwardedfrom is not None:
                 original = f"{topic}:{attributes.forwardedfrom.replace('/', '@')}"
                 original_digest = next((copy.digest for copy in copies if str(copy) == original), None)
@@ -103,16 +105,16 @@ def without_forwarded_attribute(value: bytes, forwarded_from: str) -> bytes:
 
 
 def command_digest(
-    topic: str, key: bytes | None, value: bytes | None, mask: MaskDocument | None = None
+    topic: str, key: bytes | None, value: bytes | None, redact: DocumentRedactor | None = None
 ) -> bytes:
     """Return the digest of a command, which is equal for data in the record and for data in the payload store.
 
-    `mask`: omits the personal values of a command, whose data must then be in the record. They are omitted because the
-    expected command is computed from its event, in which they may be erased by now.
+    `redact` omits the personal values of a command, whose data must then be in the record. Personal values do not
+    count, because the expected command is computed from its event, where the values may be erased by now.
     """
     value = value or b""
-    if mask is not None:
-        value = mask(value)
+    if redact is not None:
+        value = redact(value)
     if len(value) > _MAX_INLINE_SIZE:
         with suppress(ValueError, RecursionError):  # not a document of a process manager
             data = data_of_document(value)

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from cqrs_cli.codec.record_codec import AS_STORED
-from cqrs_cli.following.processes.compose import ComposedCommand, upload_payloads
+from cqrs_cli.following.processes.composer import ComposedRecord, upload_payloads
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.following.processes.position import ProcessPosition, position_key
 from cqrs_cli.following.processes.positions import POSITIONS_PARTITION, read_positions
@@ -14,7 +14,7 @@ from cqrs_cli.ownership.session import Session
 
 
 class ReactSession(Session[CommandWriter]):
-    """The position is a record in the positions topic; the group offset of the events topic repeats it."""
+    """The session of one owner. Its position is a record in the positions topic, and the group's offset repeats it."""
 
     def __init__(
         self, plan: ProcessPlan, subscription: Subscription, own_claim: Claim, batch_limit: int
@@ -22,8 +22,8 @@ class ReactSession(Session[CommandWriter]):
         self.plan, self.subscription = plan, subscription
         self.topics = plan.topics(subscription)
         self.position: ProcessPosition | None = None  # as last committed
-        self.target_positions: dict[EventPartition, ProcessPosition] = {}  # written with the next commit
-        self.codec = AS_STORED  # of events
+        self.child_positions: dict[EventPartition, ProcessPosition] = {}  # written with the next commit
+        self.codec = AS_STORED  # decodes events; the loop replaces it by a decrypting codec
         source, timing = subscription.source, plan.timing
         writer = CommandWriter(plan.connection, self.topics, source, plan.request_bytes, timing)
         super().__init__(
@@ -36,7 +36,7 @@ class ReactSession(Session[CommandWriter]):
 
     def logs(self) -> list[tuple[str, int]]:
         source = self.subscription.source
-        return [(source.topic, source.partition), (self.topics.positions, POSITIONS_PARTITION)]
+        return [(source.topic, source.partition), (self.topics.positions_topic, POSITIONS_PARTITION)]
 
     def is_inconsistency_real(self, committed_claim: Claim | None) -> bool:
         """Return True if an inconsistency is real, and not the result of a successor's writes. Until this owner has
@@ -48,16 +48,16 @@ class ReactSession(Session[CommandWriter]):
 
     def commit_position(self, offset: int) -> None:
         assert self.position is not None
-        self.commit([], replace(self.position, offset=offset, claim=self.own_claim, stopped=None))
+        self.commit([], replace(self.position, offset=offset, claim=self.own_claim, stopped=None, error=None))
 
-    def commit(self, commands: list[ComposedCommand], position: ProcessPosition) -> None:
+    def commit(self, commands: list[ComposedRecord], position: ProcessPosition) -> None:
         """Commit commands and a position; raises `KafkaException`, `BatchRefusedError`.
 
         The payloads of the commands are uploaded first; after a `PayloadUnavailableError` nothing is committed.
         """
         upload_payloads(self.plan.connection.payload_codec(), commands)
-        self.writer.commit(commands, position, self.consumer, self.target_positions)
-        self.target_positions = {}
+        self.writer.commit(commands, position, self.consumer, self.child_positions)
+        self.child_positions = {}
         self.position, self.offset, self.has_claimed = position, position.offset, True
 
     def position_after_fence(self) -> tuple[int, Claim] | None:

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaException
@@ -20,12 +22,12 @@ from cqrs_cli.kafka.topics.topics import Topics
 
 
 class SubscriptionState(NamedTuple):
-    """The events in the log reach from `start` to `end`; `position` is None before the process manager has started."""
+    """The log of one events partition, and the position of a process manager in it."""
 
     subscription: Subscription
-    start: int
-    end: int
-    position: ProcessPosition | None
+    start: int  # first offset of the log
+    end: int  # high watermark of the log
+    position: ProcessPosition | None  # None before the process manager has started
 
 
 class SubscriptionReader:
@@ -42,9 +44,9 @@ class SubscriptionReader:
 
         Raises `ConfigurationError` if a topic does not exist.
         """
-        self._decode = decode or partial(decode_positions, topics.positions)
+        self._decode = decode or partial(decode_positions, topics.positions_topic)
         self._connection, self._topics = connection, topics
-        readers.partition_count(connection, topics.positions)
+        readers.partition_count(connection, topics.positions_topic)
         self._sources = [
             EventPartition(name, topic, number)
             for name in sorted(aggregates)
@@ -74,17 +76,17 @@ class SubscriptionReader:
     def read_states(self) -> list[SubscriptionState]:
         """Return the current state of every partition; raises `UnavailableError` if the broker does not respond."""
         self._connect()
-        topic, states = self._topics.positions, list[SubscriptionState]()
+        topic, states = self._topics.positions_topic, list[SubscriptionState]()
         try:
             self._read_positions(topic)
-            for source in self._sources:
-                topic = source.topic
-                start, end = readers.watermarks(self._uncommitted_consumer, topic, source.partition)
-                position = self._positions.get(position_key(source))
-                states.append(
-                    SubscriptionState(Subscription(self._topics.process, source), start, end, position)
-                )
-        except (KafkaException, readers.MissingError, readers.StalledError) as error:
+            for topic, group in groupby(self._sources, attrgetter("topic")):
+                sources = {source.partition: source for source in group}
+                bounds = readers.all_watermarks(self._uncommitted_consumer, topic, sources)
+                for partition, source in sources.items():
+                    position = self._positions.get(position_key(source))
+                    subscription = Subscription(self._topics.process, source)
+                    states.append(SubscriptionState(subscription, *bounds[partition], position))
+        except (KafkaException, readers.MissingPartitionError, readers.StalledError) as error:
             self.close()  # a client may trust the metadata of an isolated broker for minutes
             if isinstance(error, KafkaException):
                 raise clients.to_error(

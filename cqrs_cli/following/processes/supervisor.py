@@ -13,7 +13,6 @@ from cqrs_cli import registry
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import CqrsError, TakenOverError, UnavailableError
-from cqrs_cli.following.processes.compose import Composer
 from cqrs_cli.following.processes.errors import missing_acl_error, missing_topic_error
 from cqrs_cli.following.processes.in_doubt import resolve_in_doubt_transaction
 from cqrs_cli.following.processes.load import LoadedProcess, load_process
@@ -24,12 +23,12 @@ from cqrs_cli.following.processes.retire import replace_claim
 from cqrs_cli.following.processes.topics import events_topic_identity
 from cqrs_cli.kafka.clients import unreachable_error
 from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
-from cqrs_cli.kafka.readers import MissingError, StalledError
+from cqrs_cli.kafka.readers import MissingPartitionError, StalledError
+from cqrs_cli.observer import reached
 from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.session import Session
-from cqrs_cli.ownership.signals import BatchTooLarge
+from cqrs_cli.ownership.signals import UnwritableBatch
 from cqrs_cli.ownership.supervisor import Supervisor
-from cqrs_cli.telemetry.datagrams import encode_message
 
 
 class ReactingSupervisor(Supervisor):
@@ -42,19 +41,19 @@ class ReactingSupervisor(Supervisor):
         plan: ProcessPlan,
         subscription: Subscription,
         loaded: LoadedProcess,
-        composer: Composer,
+        load: Callable[[str], Aggregate],
         attempt: int,
         stopping: threading.Event,
     ) -> None:
         self.plan, self.subscription = plan, subscription
-        self.context = ReactionContext(loaded, composer, self.add_note)
+        composer = loaded.composer(plan.outputs, plan.partitioner, load, plan.connection.payload_codec())
+        self.context = ReactionContext(loaded, composer)
         own_claim = plan.claim(subscription, attempt)
         folder = plan.status_folder(subscription)
         connection, claim_slot, timing = plan.connection, plan.claim_slot(subscription), plan.timing
         super().__init__(
             connection, claim_slot, str(subscription), folder, own_claim, timing, stopping, plan.reports
         )
-        self._reported_count = 0  # number of notes sent to the driver
         self.started_at, self.ended_at = time.time(), 0.0
 
     @property
@@ -63,15 +62,11 @@ class ReactingSupervisor(Supervisor):
             self.subscription,
             self.error,
             tuple(self.notes),
-            events=self.context.events,
-            commands=self.context.commands,
+            events=self.context.reacted_events,
+            commands=self.context.sent_commands,
             started_at=self.started_at,
             ended_at=self.ended_at,
         )
-
-    def due_reports(self) -> list[bytes]:
-        new_notes, self._reported_count = self.notes[self._reported_count :], len(self.notes)
-        return [encode_message(text) for text in new_notes]
 
     def new_owner(self) -> ReactingOwner:
         return ReactingOwner(self.plan, self.subscription, self.own_claim, self.batch_limit, self.context)
@@ -89,18 +84,18 @@ class ReactingSupervisor(Supervisor):
 
     def resolve_in_doubt(self, offset_pending: bool) -> bool:
         try:
-            return resolve_in_doubt_transaction(self.plan, self.subscription, offset_pending, self.add_note)
+            return resolve_in_doubt_transaction(self.plan, self.subscription, offset_pending)
         except (UnavailableError, KafkaException):
             return False  # the next owner tries again before it fences
 
     def handle_stall(self, error: StalledError) -> None:
         """Wait: the positions cannot be read yet, and another client's transaction ends by its timeout."""
-        self.record_blocked(str(error))
+        reached("owner.blocked", reason=str(error))
 
-    def handle_unwritable_record(self, error: BatchTooLarge) -> None:
+    def handle_unwritable_record(self, error: UnwritableBatch) -> None:
         """Record the event at which the next owner stops the process manager."""
         reason = str(error).partition(" (")[0]
-        self.context.rejected_events[error.offset] = f"a commands topic rejects its commands: {reason}"
+        self.context.rejected_events[error.offset] = f"a topic rejects them: {reason}"
 
     def handle_other(self, error: BaseException, session: Session[Any]) -> None:
         if isinstance(error, KafkaException):
@@ -110,17 +105,17 @@ class ReactingSupervisor(Supervisor):
                 raise missing_topic_error(self.plan, self.subscription) from error
             error = unreachable_error(self.plan.connection, error)
         if isinstance(error, UnavailableError):
-            self.record_blocked(str(error))
+            reached("owner.blocked", reason=str(error))
 
     def check_logs(self) -> None:
         with suppress(UnavailableError):
             events_topic_identity(self.plan, [self.subscription]).check_ids()
 
-    def explain_missing(self, error: MissingError) -> CqrsError:
+    def explain_missing(self, error: MissingPartitionError) -> CqrsError:
         return missing_topic_error(self.plan, self.subscription)
 
     def explain_denial(self) -> CqrsError:
-        return missing_acl_error(self.plan, self.subscription, self.context.loaded.command_targets)
+        return missing_acl_error(self.plan, self.subscription, self.context.loaded.output_topics)
 
     def explain_takeover(self, later: Claim) -> CqrsError:
         return TakenOverError(
@@ -135,16 +130,14 @@ def create_supervisors(
     """Return a supervisor for each subscription, with the code of its process manager. No supervisor is started yet."""
     code_root = plan.aggregates_root or plan.root
     names = {subscription.process for subscription in subscriptions}
-    loaded = {name: load_process(name, plan.root, plan.package, code_root) for name in names}
+    loaded_by_name = {name: load_process(name, plan.root, plan.package, code_root) for name in names}
     load = cached_loader(lambda name: registry.load(name, plan.package, code_root))
     return [
         ReactingSupervisor(
             plan,
             subscription,
-            loaded[subscription.process],
-            Composer(
-                subscription.process, plan.commands, plan.partitioner, load, plan.connection.payload_codec()
-            ),
+            loaded_by_name[subscription.process],
+            load,
             attempt,
             stopping,
         )
@@ -160,8 +153,8 @@ def cached_loader(load: Callable[[str], Aggregate]) -> Callable[[str], Aggregate
     """
     lock, cached = threading.Lock(), lru_cache(maxsize=None)(load)
 
-    def loaded(name: str) -> Aggregate:
+    def load_with_lock(name: str) -> Aggregate:
         with lock:
             return cached(name)
 
-    return loaded
+    return load_with_lock

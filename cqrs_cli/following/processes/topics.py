@@ -16,5 +16,7 @@ def events_topic_identity(plan: ProcessPlan, subscriptions: Collection[Subscript
         return recreated_topic_error(subscription_by_topic[topic]) if is_recreated else None
 
     return track_topics(
-        plan.connection, {topic: plan.events[topic].topic_id for topic in subscription_by_topic}, topic_error
+        plan.connection,
+        {topic: plan.events_topics[topic].topic_id for topic in subscription_by_topic},
+        topic_error,
     )

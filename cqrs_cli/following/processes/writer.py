@@ -2,27 +2,19 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
-from cqrs_cli import failpoints
 from cqrs_cli.core.messages.event import HEADERS
-from cqrs_cli.following.processes.compose import ComposedCommand
+from cqrs_cli.following.processes.composer import ComposedRecord
 from cqrs_cli.following.processes.position import ProcessPosition, position_key
 from cqrs_cli.following.processes.positions import POSITIONS_PARTITION
-from cqrs_cli.kafka.clients import kafka_error
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
-from cqrs_cli.kafka.transactional import FLUSH_TIMEOUT, TransactionalWriter
-from cqrs_cli.kafka.write_errors import BatchLateError
+from cqrs_cli.kafka.transactional import RECORD_OVERHEAD, TransactionalWriter
+from cqrs_cli.observer import reached
 from cqrs_cli.ownership.timing import Timing
-
-#: Approximate bytes of a record without its value: key, headers and record fields.
-_RECORD_OVERHEAD = 128
-
-_HEADERS: Any = HEADERS  # the stubs want a list of a wider type
 
 
 class CommandWriter(TransactionalWriter):
@@ -40,21 +32,21 @@ class CommandWriter(TransactionalWriter):
         super().__init__(
             connection,
             topics.transactional_id(source.topic, source.partition),
-            topics.positions,
+            topics.positions_topic,
             request_bytes,
             timing.transaction_timeout,
         )
 
     def commit(
         self,
-        commands: Sequence[ComposedCommand],
+        commands: Sequence[ComposedRecord],
         position: ProcessPosition,
         group_consumer: Consumer,
-        target_positions: Mapping[EventPartition, ProcessPosition] | None = None,
+        child_positions: Mapping[EventPartition, ProcessPosition] | None = None,
     ) -> None:
         """Write all commands and the position, or nothing; raises the errors of `transaction`.
 
-        `target_positions`: first positions of this partition's child partitions, after a split.
+        `child_positions`: first positions of this partition's child partitions, after a split.
         """
         source = self._source
         group_offset = TopicPartition(
@@ -63,40 +55,16 @@ class CommandWriter(TransactionalWriter):
         with self.transaction(group_consumer) as transaction:
             transaction.ensure_begun()
             transaction.position = group_offset
-            try:
-                self._produce(commands, {self._source: position, **(target_positions or {})})
-            except KafkaException as error:
-                if kafka_error(error).code() == KafkaError._STATE:
-                    self._send_offset(
-                        group_consumer, group_offset
-                    )  # a record has failed; this call raises its error
-                raise
+            self._produce_all(commands, {self._source: position, **(child_positions or {})})
 
-    def _produce(
-        self, commands: Sequence[ComposedCommand], positions: Mapping[EventPartition, ProcessPosition]
+    def _produce_all(
+        self, commands: Sequence[ComposedRecord], positions: Mapping[EventPartition, ProcessPosition]
     ) -> None:
-        self._send(commands, time.monotonic() + self._produce_timeout)
-        failpoints.reached("produce.first", self._producer.flush)
-        for source, position in positions.items():
-            key = position_key(source)
-            self._producer.produce(self._topics.positions, position.encode(), key, POSITIONS_PARTITION)
-
-    def _send(self, commands: Sequence[ComposedCommand], deadline: float) -> None:
-        """Produce in portions of one request, each waiting for the previous portion (see `kafka.writer`)."""
-        produce, unsent = self._producer.produce, 0
+        deadline = time.monotonic() + self._produce_timeout
         for topic, value, key, partition, _ in commands:
-            size = len(value) + _RECORD_OVERHEAD
-            if unsent + size > self._request_bytes:
-                self._producer.flush(FLUSH_TIMEOUT)  # `_finish` checks for failures
-                unsent = 0
-            unsent += size
-            while True:
-                try:
-                    produce(topic, value, key, partition, None, None, 0, _HEADERS)
-                    break
-                except BufferError:
-                    if time.monotonic() > deadline:
-                        raise BatchLateError(
-                            "producing took longer than half the transaction's time"
-                        ) from None
-                    self._producer.poll(0.05)
+            self._start_portion(len(value) + RECORD_OVERHEAD)
+            self._produce(topic, (value, key, 0), HEADERS, None, deadline, partition)
+        reached("produce.first", flush=self._producer.flush)
+        for source, position in positions.items():
+            record = (position.encode(), position_key(source), 0)
+            self._produce(self._topics.positions_topic, record, None, None, deadline, POSITIONS_PARTITION)

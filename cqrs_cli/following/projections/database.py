@@ -25,7 +25,7 @@ def parse_database(url_text: str, root: Path, flag: str = "--to") -> DatabaseAdd
     if url.password:
         raise UsageError(
             f"{flag}: a password is not accepted on the command line",
-            dialect.password if dialect else "leave it out",
+            dialect.password_hint if dialect else "leave it out",
         )
     if dialect is None:
         examples = [dialect.example for dialect in DIALECTS]
@@ -37,7 +37,9 @@ def parse_database(url_text: str, root: Path, flag: str = "--to") -> DatabaseAdd
 
 
 def open_database(database: DatabaseAddress) -> Engine:
-    """Return an engine with transactions as projections need them. A connection ends with its use or its thread."""
+    """Return an engine that rejects commit and rollback within `forbid_transaction_end`. A connection is closed after
+    its use, or returned to the engine's pool.
+    """
     dialect = dialect_of(database)
     try:
         engine = dialect.open_engine(database)

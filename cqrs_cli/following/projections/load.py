@@ -57,59 +57,58 @@ def load_projection(
     projection: Projection = module.projection
     location = registry.location_of(projection.project, module, root)
 
-    def config_error(problem: str) -> ConfigurationError:
-        return ConfigurationError(f"{location}: {problem}", "correct the projection's code")
-
-    _check_tables(projection, config_error)
-    event_types = _annotated_events(projection.project, config_error)
-    aggregates_read = registry.event_owners(
-        event_types, aggregate_names, aggregates, aggregates_folder, location
-    )
-    events = {event_type for event_type in event_types if event_type is not Event}
-    if Event in event_types:
-        events.update(
-            event_type for aggregate in aggregates_read.values() for event_type in aggregate.events.values()
-        )
     try:
+        _check_tables(projection)
+        event_types = _annotated_events(projection.project)
+        aggregates_read = registry.event_owners(
+            event_types, aggregate_names, aggregates, aggregates_folder, location
+        )
+        events = {event_type for event_type in event_types if event_type is not Event}
+        if Event in event_types:
+            events.update(
+                event for aggregate in aggregates_read.values() for event in aggregate.events.values()
+            )
         check_subscription(events, aggregates_read.values(), projection.keeps_personal)
     except TypeError as error:
-        raise config_error(str(error)) from error
+        raise ConfigurationError(f"{location}: {error}", "correct the projection's code") from error
     event_names = ["*"] if Event in event_types else sorted(event_type.__name__ for event_type in event_types)
     return LoadedProjection(name, projection, aggregates_read, frozenset(events), tuple(event_names))
 
 
-def _check_tables(projection: Projection, config_error: Callable[[str], ConfigurationError]) -> None:
+def _check_tables(projection: Projection) -> None:
+    """Raise `TypeError` for a wrong revision or wrong tables."""
     if type(projection.revision) is not int or projection.revision < 1:
-        raise config_error(f"revision must be a whole number of at least 1, found {projection.revision!r}")
+        raise TypeError(f"revision must be a whole number of at least 1, found {projection.revision!r}")
     tables = getattr(projection.metadata, "tables", None)
     if not tables:
-        raise config_error("its metadata has no table")
+        raise TypeError("its metadata has no table")
     for table in tables.values():
         if table.schema is not None:
-            raise config_error(
+            raise TypeError(
                 f"table {table.name!r} has a schema: leave it out, the tables are in the database's default schema"
             )
         if table.name.startswith("cqrs_"):
-            raise config_error(f"table {table.name!r}: names that begin with cqrs_ are reserved")
+            raise TypeError(f"table {table.name!r}: names that begin with cqrs_ are reserved")
 
 
-def _annotated_events(
-    project: Callable[..., Any], config_error: Callable[[str], ConfigurationError]
-) -> Sequence[type[Event]]:
-    """Return the event types in `Sequence[Recorded[Placed | Shipped]]`, the annotation of the second parameter."""
+def _annotated_events(project: Callable[..., Any]) -> Sequence[type[Event]]:
+    """Return the event types in `Sequence[Recorded[Placed | Shipped]]`, the annotation of the second parameter.
+
+    Raises `TypeError` for another annotation.
+    """
     try:
-        hints = list(typing.get_type_hints(project).items())
+        annotations = list(typing.get_type_hints(project).items())
     except (NameError, AttributeError, TypeError) as error:
-        raise config_error(f"the annotations of project cannot be read: {error}") from error
-    expected = "annotate its second parameter with the event types, such as Sequence[cqrs.Recorded[Placed | Shipped]]"
-    hints = [(name, hint) for name, hint in hints if name != "return"]
-    if len(hints) != 2 or typing.get_origin(hints[1][1]) not in _SEQUENCE_TYPES:
-        raise config_error(expected)
-    (recorded_type,) = typing.get_args(hints[1][1])
+        raise TypeError(f"the annotations of project cannot be read: {error}") from error
+    hint = "annotate its second parameter with the event types, such as Sequence[cqrs.Recorded[Placed | Shipped]]"
+    annotations = [(name, annotation) for name, annotation in annotations if name != "return"]
+    if len(annotations) != 2 or typing.get_origin(annotations[1][1]) not in _SEQUENCE_TYPES:
+        raise TypeError(hint)
+    (recorded_type,) = typing.get_args(annotations[1][1])
     if typing.get_origin(recorded_type) is not Recorded:
-        raise config_error(expected)
+        raise TypeError(hint)
     event_types = list(union_members(typing.get_args(recorded_type)[0]))
     for event_type in event_types:
         if not (isinstance(event_type, type) and issubclass(event_type, Event)):
-            raise config_error(f"{expected}; {event_type!r} is not an event type")
+            raise TypeError(f"{hint}; {event_type!r} is not an event type")
     return event_types

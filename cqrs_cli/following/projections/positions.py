@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Engine, insert, inspect, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, Table, insert, inspect, select, update
 from sqlalchemy.exc import DBAPIError
 
 from cqrs_cli.errors import ContradictionError, TakenOverError
@@ -28,8 +28,9 @@ class PositionMovedError(Exception):
     """The position is not at its expected value; the projector must read it again."""
 
 
-def _row_of(plan: ProjectionPlan, source: EventPartition) -> ColumnElement[bool]:
-    row = POSITIONS.c
+def row_of(table: Table, plan: ProjectionPlan, source: EventPartition) -> ColumnElement[bool]:
+    """Return the condition for the row of one partition in `POSITIONS` or `ERRORS`."""
+    row = table.c
     return (row.projection == plan.name) & (row.topic == source.topic) & (row.partition == source.partition)
 
 
@@ -72,8 +73,8 @@ def move_position(
     another run or topic, or is not at `old_offset`.
     """
     expected_row = (
-        _row_of(plan, source)
-        & (POSITIONS.c.topic_id == plan.topic_ids[source.topic])
+        row_of(POSITIONS, plan, source)
+        & (POSITIONS.c.topic_id == plan.events_topics[source.topic].topic_id)
         & (POSITIONS.c.next_offset == old_offset)
         & (POSITIONS.c.owner == plan.owner)
     )
@@ -117,7 +118,7 @@ def _owned_position(plan: ProjectionPlan, source: EventPartition, position: Posi
 
 def check_topic(plan: ProjectionPlan, source: EventPartition, position: Position) -> None:
     """Raise `ContradictionError` if the position belongs to a topic that was deleted and recreated since."""
-    if position.topic_id != plan.topic_ids[source.topic]:
+    if position.topic_id != plan.events_topics[source.topic].topic_id:
         raise ContradictionError(
             f"{source.topic} was recreated since {plan.name} was filled from it",
             f"fill the tables from the new topic: cqrs project {plan.name} --rebuild",
@@ -139,12 +140,12 @@ def take_over_positions(
                 "projection": plan.name,
                 "topic": source.topic,
                 "partition": source.partition,
-                "topic_id": plan.topic_ids[source.topic],
+                "topic_id": plan.events_topics[source.topic].topic_id,
                 "next_offset": starts[source],
                 "owner": plan.owner,
             }
             db.execute(insert(POSITIONS).values(row))
         else:
             check_topic(plan, source, position)
-            db.execute(update(POSITIONS).where(_row_of(plan, source)).values(owner=plan.owner))
+            db.execute(update(POSITIONS).where(row_of(POSITIONS, plan, source)).values(owner=plan.owner))
     return sorted({position.owner for position in positions.values()} - {plan.owner})

@@ -1,4 +1,4 @@
-"""Prepares a run: which tables it fills, from which positions, and the ownership of the positions."""
+"""Prepares a run of `cqrs project`: creates the tables to fill, and takes ownership of their positions."""
 
 import os
 import socket
@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
+from cqrs_cli.following.plan import describe_events_topics, event_partitions
 from cqrs_cli.following.projections.database import open_database, read_only, url_without_password
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.dialect import Begin
@@ -30,7 +31,7 @@ from cqrs_cli.following.projections.tables import (
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection as Cluster
-from cqrs_cli.kafka.event_tail import EventPartition, ReportProgress
+from cqrs_cli.kafka.event_tail import EventPartition, ReportMessage
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.complete_events import check_starts
 
@@ -51,10 +52,10 @@ _MAX_RACES = 5
 
 @dataclass(frozen=True, slots=True)
 class PreparedProjection:
-    """The plans of a run: `live` for the live tables; if `new` is set, the run first fills shadow tables."""
+    """The plans of a run."""
 
-    live: ProjectionPlan
-    new: ProjectionPlan | None
+    live: ProjectionPlan  # for the live tables
+    new: ProjectionPlan | None  # for shadow tables, which the run fills first; None without shadow tables
     previous_owners: list[str]  # runs that owned the positions before, such as `host:4711:1f2e3d4c`
 
 
@@ -63,7 +64,7 @@ def prepare_projection(
     connection: Cluster,
     loaded_projection: LoadedProjection,
     database: DatabaseAddress,
-    report: ReportProgress,
+    report: ReportMessage,
     *,
     rebuild: bool = False,
     timeout: float | None = None,
@@ -87,7 +88,7 @@ def prepare_projection(
 
 
 def retry_until_available(
-    action: Callable[[], _Result], plan: ProjectionPlan, report: ReportProgress
+    action: Callable[[], _Result], plan: ProjectionPlan, report: ReportMessage
 ) -> _Result:
     """Return the result of `action`, retried until the database responds.
 
@@ -122,36 +123,19 @@ def retry_until_available(
 def _plan(
     settings: "Settings", connection: Cluster, loaded_projection: LoadedProjection, database: DatabaseAddress
 ) -> ProjectionPlan:
-    topics_by_aggregate = {
-        name: Topics(name, settings.topic_prefix) for name in sorted(loaded_projection.aggregates)
-    }
-    topics = {name: topics.events for name, topics in topics_by_aggregate.items()}
+    aggregates = [Topics(name, settings.topic_prefix) for name in sorted(loaded_projection.aggregates)]
     with Admin(connection) as admin:
-        topic_infos = admin.describe(
-            [*topics.values(), *(topics.lineage for topics in topics_by_aggregate.values())]
-        )
-    repartitioned_topics = {
-        name: topics for name, topics in topics_by_aggregate.items() if topics.lineage in topic_infos
-    }
-    existing = {topic: info for topic, info in topic_infos.items() if topic in topics.values()}
-    for topic in topics.values():
-        if topic not in existing:
-            raise ConfigurationError(f"topic {topic} does not exist", "create it: cqrs init")
+        events_topics = describe_events_topics(admin, connection, settings.partitioner, aggregates)
     return ProjectionPlan(
-        loaded_projection.name,
         connection,
         settings.aggregates,
         settings.root,
-        {topic: info.topic_id for topic, info in existing.items()},
-        [
-            EventPartition(name, topic, partition)
-            for name, topic in topics.items()
-            for partition in range(existing[topic].partitions)
-        ],
+        settings.partitioner,
+        events_topics,
+        loaded_projection.name,
+        event_partitions(aggregates, events_topics),
         database,
         f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}",
-        repartitioned_topics=repartitioned_topics,
-        partitioner=settings.partitioner,
     )
 
 
@@ -248,7 +232,7 @@ def stable_ends(plan: ProjectionPlan) -> dict[EventPartition, int]:
 
 def _bounds(plan: ProjectionPlan) -> dict[EventPartition, tuple[int, int]]:
     bounds_by_source: dict[EventPartition, tuple[int, int]] = {}
-    for topic in plan.topic_ids:
+    for topic in plan.events_topics:
         sources = {source.partition: source for source in plan.sources if source.topic == topic}
         # The highest partition comes first: if its end includes an event after a split, then the ends of its parents,
         # which are read later, include all events before the split.

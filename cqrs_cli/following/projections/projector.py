@@ -13,6 +13,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from functools import partial
 from typing import Any
 
@@ -36,14 +37,17 @@ from cqrs_cli.following.projections.positions import (
     read_offsets,
     read_own_position,
 )
+from cqrs_cli.following.projections.stored_errors import StoredError
 from cqrs_cli.following.projections.tables import read_table_record
-from cqrs_cli.kafka.event_tail import EventPartition, ReportProgress, Tail
+from cqrs_cli.following.subscription import SubscriptionLoop
+from cqrs_cli.kafka.event_tail import EventPartition, Tail
 from cqrs_cli.kafka.fault import record_fault
-from cqrs_cli.kafka.readers import MissingError
+from cqrs_cli.kafka.readers import MissingPartitionError
 from cqrs_cli.keyspace.followed_key_space import FollowedKeySpace
+from cqrs_cli.observer import reached
 from cqrs_cli.state.evidence import Evidence, evidence
 
-#: Maximum delay in seconds before a batch is retried, and delay between two attempts to reach a database.
+#: Maximum delay in seconds before a batch is retried; and the delay between two attempts to reach a database.
 _MAX_RETRY_DELAY = 0.05
 _RECONNECT_DELAY = 1.0
 
@@ -52,7 +56,7 @@ _START_CHECK_INTERVAL = 0.5
 
 
 class Projector:
-    """Projects one partition until it is stopped or reaches its target."""
+    """Projects one partition until it is stopped or reaches its end offset. It is the sink of its own loop."""
 
     def __init__(
         self,
@@ -62,30 +66,39 @@ class Projector:
         engine: Engine,
         open_tail: Callable[[EventPartition, Position], Tail],
         stopping: threading.Event,
-        report: ReportProgress,
     ) -> None:
         self._plan, self._source, self._loaded, self._engine = plan, source, loaded_projection, engine
-        self._open_tail, self._stopping, self._report = open_tail, stopping, report
-        self._key_space = FollowedKeySpace(partial(plan.read_key_space, source.aggregate))
-        self._target = None if plan.targets is None else plan.targets[source]
+        self._open_tail, self._stopping = open_tail, stopping
+        self._key_space = FollowedKeySpace(partial(plan.read_key_space, source))
+        self.offset, self.limit, self.check_interval = 0, plan.batch, plan.ownership_interval
+        self._end_offset = None if plan.end_offsets is None else plan.end_offsets[source]
         self._aggregate = loaded_projection.aggregates[source.aggregate]
         self._project: Callable[[Any, Sequence[Recorded[Any]]], None] = loaded_projection.projection.project
-        self._events = 0
+        self._event_count = 0  # projected events
+        self._stored_error = StoredError(engine, plan, source)
+        self._failed_offset: int | None = None  # of the event that failed
         self._unavailable_since: float | None = None
+        self._is_database_unavailable = False
         self._reported_waiting = False
         self.result: ProjectorResult | None = None
 
     def run(self) -> None:
-        """Project, and set `result` at the end."""
+        """Project, set `result`, and store its error."""
         error: CqrsError | None = None
         started_at = time.time()
         try:
             self._project_log()
         except CqrsError as expected_error:
             error = expected_error
-        except BaseException as bug:  # also `SystemExit` of the projection's code: a thread needs a result
+        # Also `SystemExit` of the projection's code: the thread needs a result.
+        except BaseException as bug:
             error = CqrsError(f"{self._name()}: {type(bug).__name__}: {error_text(bug)}", "see the log")
-        self.result = ProjectorResult(self._source, self._events, started_at, time.time(), error)
+            error.__cause__ = bug
+        self.result = ProjectorResult(self._source, self._event_count, started_at, time.time(), error)
+        if error is not None and not self._is_database_unavailable:
+            self._stored_error.store(
+                error, self.offset if self._failed_offset is None else self._failed_offset
+            )
 
     def _project_log(self) -> None:
         while not self._stopping.is_set():
@@ -93,27 +106,33 @@ class Projector:
                 position = read_own_position(self._engine, self._plan, self._source)
                 if position.next_offset == 0 and not self._may_start():
                     continue
-                tail = self._open_tail(self._source, position)
-                try:
-                    self._project_batches(tail, position.next_offset)
-                finally:
-                    tail.close()
+                self.offset = position.next_offset
+                self._stored_error.load()
+                with closing(self._open_tail(self._source, position)) as tail:
+                    ProjectionLoop(self, tail, self.offset, self._end_offset).run(self._stopping.is_set)
+                if not self._stopping.is_set():  # at the end offset
+                    self._stored_error.clear(self.offset)
                 return
             except PositionMovedError:
                 continue  # the next `read_own_position` confirms the owner or raises TakenOverError
-            except (UnavailableError, MissingError) as error:
+            except (UnavailableError, MissingPartitionError) as error:
                 # A deleted topic causes an error when the topic is opened again.
+                if self._unavailable_since is None:
+                    self._stored_error.store(error, self.offset)
                 self._wait_for_service(error.message)
             except SQLAlchemyError as error:
                 self._handle_database_error(error)
 
     def _may_start(self) -> bool:
-        """Return True if no earlier events in other partitions are missing; else wait a little and return False."""
-        if self._target == 0 or self.is_ready():
+        """Return True if no parent partition has earlier events to project; else wait a little and return False."""
+        if self._end_offset == 0 or self.is_ready():
             return True
         if not self._reported_waiting:
             self._reported_waiting = True
-            self._report(f"{self._name()}: waits for its parent partition, which had its keys before")
+            reached(
+                "message",
+                text=f"{self._name()}: waits for its parent partition, which had its keys before",
+            )
         self._stopping.wait(_START_CHECK_INTERVAL)
         return False
 
@@ -127,79 +146,75 @@ class Projector:
         return self._key_space.is_ready(self._source.partition, positions)
 
     def is_ready_in(self, db: Connection) -> bool:
-        """Return `is_ready` by the positions that this transaction sees. It is checked again when the partition's first
-        position moves, because a restored backup may have reset the positions of its parents, too.
+        """Return `is_ready` by the positions that this transaction sees.
+
+        The first batch of a partition checks this again, because a restored backup may have reset the positions of the
+        parent partitions.
         """
         name, source = self._plan.name, self._source
         return self._key_space.is_ready(source.partition, lambda: read_offsets(db, name, source.topic))
 
-    def _project_batches(self, tail: Tail, position: int) -> None:
-        next_offset, last_check = position, time.monotonic()
-        while not self._stopping.is_set():
-            if self._target is not None and next_offset >= self._target:
-                break
-            records, next_offset = tail.poll(self._plan.batch)
-            if records:
-                self._write_batch(records, position, next_offset, tail.last_record)
-                position, last_check = next_offset, time.monotonic()
-            elif next_offset > position:  # skip offsets without an event, such as transaction markers
-                self._commit([], position, next_offset)
-                position = next_offset
-            elif time.monotonic() - last_check > self._plan.ownership_interval:
-                last_check = time.monotonic()
-                if read_own_position(self._engine, self._plan, self._source).next_offset != position:
-                    raise PositionMovedError
+    def admit_batch(self, position: int, first_offset: int) -> AbstractContextManager[None]:
+        return nullcontext()
 
-    def _write_batch(
-        self, records: list[Record], previous_offset: int, next_offset: int, last_record: Record | None
-    ) -> None:
-        """Write the decoded `records`. `last_record`: the last of them before it was decoded."""
+    def check_owner(self, position: int) -> None:
+        if position != self.offset or self._stored_error.exists:
+            self.commit_position(position)
+        elif read_own_position(self._engine, self._plan, self._source).next_offset != position:
+            raise PositionMovedError
+
+    def commit_position(self, offset: int) -> None:
+        self._commit([], offset)
+
+    def write_batch(self, records: list[Record], next_offset: int, last_record: Record | None) -> None:
+        """Write the decoded `records`. `last_record`: the last record as it is in the log, before it was decoded."""
         last_event = None if last_record is None else evidence(last_record)
         events = [event for event in map(self._decode, records) if type(event.event) in self._loaded.events]
         try:
-            self._commit(events, previous_offset, next_offset, last_event)
+            self._commit(events, next_offset, last_event)
         except (PositionMovedError, CqrsError):
             raise
         except BaseException as error:  # the projection's code may raise any exception
             if retry_policy(error) != "none":
                 raise
-            self._write_singly(events, previous_offset, next_offset)
+            self._write_singly(events, next_offset)
 
-    def _write_singly(self, events: list[Recorded[Event]], previous_offset: int, next_offset: int) -> None:
+    def _write_singly(self, events: list[Recorded[Event]], next_offset: int) -> None:
         """Write each event in its own transaction: this finds the failing event, and commits all events before it."""
         for event in events:
             try:
-                self._commit([event], previous_offset, event.offset + 1)
+                self._commit([event], event.offset + 1)
             except (PositionMovedError, CqrsError):
                 raise
             except BaseException as error:  # the projection's code may raise any exception
                 if retry_policy(error) != "none":
                     raise
                 self._check_tables()
+                self._failed_offset = event.offset
                 raise self._projection_error(event, error) from self._aggregate.redact_error(error)
-            previous_offset = event.offset + 1
-        if previous_offset < next_offset:
-            self._commit([], previous_offset, next_offset)
+        if self.offset < next_offset:
+            self._commit([], next_offset)
 
     def _commit(
-        self,
-        events: list[Recorded[Event]],
-        previous_offset: int,
-        next_offset: int,
-        last_event: Evidence | None = None,
+        self, events: list[Recorded[Event]], next_offset: int, last_event: Evidence | None = None
     ) -> None:
         """Write a batch in one transaction: first the position, then the rows."""
+        began_at = time.time_ns()
         with self._engine.begin() as db:
-            move_position(db, self._plan, self._source, previous_offset, next_offset, last_event)
-            if previous_offset == 0 and not self.is_ready_in(db):
+            move_position(db, self._plan, self._source, self.offset, next_offset, last_event)
+            if self.offset == 0 and not self.is_ready_in(db):
                 raise PositionMovedError
+            if self._stored_error.exists:
+                self._stored_error.delete(db)
             if events:
                 with forbid_transaction_end(db):
                     self._project(db, events)
-        self._events += len(events)
+        self.offset, self._stored_error.exists = next_offset, False
+        self._event_count += len(events)
+        reached("project.after", projection=self._plan.name, events=events, began_at=began_at)
         if self._unavailable_since is not None:
-            self._report(f"{self._name()}: continues")
-        self._unavailable_since = None
+            reached("message", text=f"{self._name()}: continues")
+        self._unavailable_since, self._is_database_unavailable = None, False
 
     def _decode(self, record: Record) -> Recorded[Event]:
         source = self._source
@@ -208,6 +223,7 @@ class Projector:
                 self._aggregate, record.value, source.topic, source.partition, record.offset
             )
         except FoldError as error:
+            self._failed_offset = record.offset
             raise record_fault(
                 source.aggregate, "events", source.topic, source.partition, record.offset, error
             ) from error
@@ -240,6 +256,7 @@ class Projector:
                 self._stopping.wait(random.uniform(0, _MAX_RETRY_DELAY))
             case "wait":
                 self._engine.dispose()
+                self._is_database_unavailable = True
                 self._wait_for_service(
                     f"no answer from {url_without_password(self._plan.database)} ({error_text(error)})"
                 )
@@ -252,7 +269,7 @@ class Projector:
         """Wait a little for an unavailable service; raises `UnavailableError` after the plan's timeout (`timeout`)."""
         now = time.monotonic()
         if self._unavailable_since is None:
-            self._report(f"{self._name()}: {problem}; still trying")
+            reached("message", text=f"{self._name()}: {problem}; still trying")
             self._unavailable_since = now
         timeout = self._plan.timeout
         if timeout is not None and now - self._unavailable_since > timeout:
@@ -264,3 +281,13 @@ class Projector:
 
     def _name(self) -> str:
         return f"projection {self._plan.name}, {self._source.topic} partition {self._source.partition}"
+
+
+class ProjectionLoop(SubscriptionLoop):
+    """The loop of a projector. A batch is complete once its transaction is committed."""
+
+    session: Projector
+
+    def process_batch(self, records: list[Record]) -> None:
+        self.session.write_batch(records, self.polled_until, self.tail.last_record)
+        self.remaining, self.position = [], self.polled_until

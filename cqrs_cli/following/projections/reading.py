@@ -1,8 +1,8 @@
-"""Checks of a projection's input: the log contains its position, and the topics were not recreated."""
+"""Checks a projection's input: the log contains its position, and the topics were not recreated."""
 
 import time
 
-from cqrs_cli.deciding.history import history_mismatch
+from cqrs_cli.deciding.history_check import history_mismatch
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.following.projections.positions import Position
@@ -56,4 +56,5 @@ def topic_identity(plan: ProjectionPlan) -> TopicIdentity:
             f"once the topic has its events, fill the tables from it: cqrs project {plan.name} --rebuild",
         )
 
-    return track_topics(plan.connection, plan.topic_ids, recreated_error)
+    ids = {topic: description.topic_id for topic, description in plan.events_topics.items()}
+    return track_topics(plan.connection, ids, recreated_error)

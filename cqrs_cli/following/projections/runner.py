@@ -10,7 +10,9 @@ from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult
 from cqrs_cli.following.projections.positions import Position
 from cqrs_cli.following.projections.projector import Projector
 from cqrs_cli.following.projections.reading import check_last_event, check_position_in_log, topic_identity
-from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail, ReportProgress, Tail
+from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail, ReportMessage, Tail
+from cqrs_cli.observer import message_listener, observing
+from cqrs_cli.telemetry.otel.tracing import tracing
 
 #: Seconds between two calls of `on_idle`.
 _IDLE_INTERVAL = 0.2
@@ -20,10 +22,10 @@ def project_partitions(
     plan: ProjectionPlan,
     sources: Iterable[EventPartition],
     loaded_projection: LoadedProjection,
-    report: ReportProgress,
+    report: ReportMessage,
     on_idle: Callable[[threading.Event], None] = lambda stopping: None,
 ) -> list[ProjectorResult]:
-    """Project these partitions and return their results.
+    """Project these partitions and return their results. `report` gets messages for the operator.
 
     `on_idle` is called at regular intervals with an event, and may set this event to stop all threads. The first error
     stops the other threads, and so does a KeyboardInterrupt: committed batches are complete.
@@ -47,30 +49,36 @@ def project_partitions(
             plan.connection,
             source,
             position.next_offset,
-            report,
             codec,
             wait_for_broker=waits_forever,
         )
 
     projectors = [
-        Projector(plan, source, loaded_projection, engine, open_tail, stopping, report) for source in sources
+        Projector(plan, source, loaded_projection, engine, open_tail, stopping) for source in sources
     ]
     threads = [
-        threading.Thread(target=projector.run, name=f"project {number}", daemon=True)
+        threading.Thread(target=run_observed, args=(projector, report), name=f"project {number}", daemon=True)
         for number, projector in enumerate(projectors)
     ]
-    try:
-        for thread in threads:
-            thread.start()
-        while any(thread.is_alive() for thread in threads):
+    with tracing(report):
+        try:
             for thread in threads:
-                thread.join(_IDLE_INTERVAL / len(threads))
-            if any(projector.result and projector.result.error for projector in projectors):
-                stopping.set()
-            on_idle(stopping)
-    finally:
-        stopping.set()
-        for thread in threads:
-            thread.join()
-        engine.dispose()
+                thread.start()
+            while any(thread.is_alive() for thread in threads):
+                for thread in threads:
+                    thread.join(_IDLE_INTERVAL / len(threads))
+                if any(projector.result and projector.result.error for projector in projectors):
+                    stopping.set()
+                on_idle(stopping)
+        finally:
+            stopping.set()
+            for thread in threads:
+                thread.join()
+            engine.dispose()
     return [projector.result for projector in projectors if projector.result is not None]
+
+
+def run_observed(projector: Projector, report: ReportMessage) -> None:
+    """Run a projector in this thread; `report` gets messages for the operator."""
+    with observing(message_listener(report)):
+        projector.run()

@@ -24,29 +24,29 @@ from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult
 from cqrs_cli.following.projections.positions import Position, read_positions
 from cqrs_cli.following.projections.prepare import retry_until_available
 from cqrs_cli.following.projections.runner import project_partitions
-from cqrs_cli.kafka.event_tail import EventPartition, ReportProgress
+from cqrs_cli.kafka.event_tail import EventPartition, ReportMessage
 
 #: Folds events into the shadow tables up to these offsets.
 CatchUp = Callable[[Mapping[EventPartition, int]], None]
 
 
-def swap_in(
-    live: ProjectionPlan, new: ProjectionPlan, loaded_projection: LoadedProjection, report: ReportProgress
+def swap_with_retries(
+    live: ProjectionPlan, shadow: ProjectionPlan, loaded_projection: LoadedProjection, report: ReportMessage
 ) -> None:
     """Run `swap_tables`, and fold missing events in this process. Retries while the database is busy or unavailable."""
 
-    def catch_up(targets: Mapping[EventPartition, int]) -> None:
-        catch_up_plan = replace(new, targets=targets)
+    def catch_up(end_offsets: Mapping[EventPartition, int]) -> None:
+        catch_up_plan = replace(shadow, end_offsets=end_offsets)
         raise_first_error(
             project_partitions(
                 catch_up_plan,
-                [source for source in new.sources if source in targets],
+                [source for source in shadow.sources if source in end_offsets],
                 loaded_projection,
                 report,
             )
         )
 
-    retry_until_available(lambda: swap_tables(live, new, catch_up), live, report)
+    retry_until_available(lambda: swap_tables(live, shadow, catch_up), live, report)
 
 
 def raise_first_error(results: Iterable[ProjectorResult]) -> None:
@@ -56,40 +56,43 @@ def raise_first_error(results: Iterable[ProjectorResult]) -> None:
             raise result.error
 
 
-def swap_tables(live: ProjectionPlan, new: ProjectionPlan, catch_up: CatchUp) -> None:
+def swap_tables(live: ProjectionPlan, shadow: ProjectionPlan, catch_up: CatchUp) -> None:
     """Replace the live tables with the shadow tables. Raises `TakenOverError` if another run owns the shadow tables."""
     dialect, engine = dialect_of(live.database), open_database(live.database)
     try:
-        with dialect.table_swap(engine, live.name, new.database) as db:
-            schema = _lock_and_catch_up(db, live, new, catch_up)
+        with dialect.table_swap(engine, live.name, shadow.database) as db:
+            schema = _lock_and_catch_up(db, live, shadow, catch_up)
             if schema is not None:
                 live_tables, shadow_tables = _table_names(db, live.name, schema)
-                dialect.swap_tables(db, TableSwap(live.name, new.owner, schema, live_tables, shadow_tables))
+                dialect.swap_tables(
+                    db, TableSwap(live.name, shadow.owner, schema, live_tables, shadow_tables)
+                )
     finally:
         engine.dispose()
 
 
 def _lock_and_catch_up(
-    db: Connection, live: ProjectionPlan, new: ProjectionPlan, catch_up: CatchUp
+    db: Connection, live: ProjectionPlan, shadow: ProjectionPlan, catch_up: CatchUp
 ) -> str | None:
-    """Lock the live positions and catch up the shadow tables; lock their positions too, and return their schema.
+    """Lock the live positions, catch up the shadow tables, lock their positions, and return the schema of the shadow
+    tables.
 
-    Return None if the swap is already done: the response to its last commit was lost.
+    Return None if an earlier attempt has already swapped the tables, but the response to its commit was lost.
     """
     dialect = dialect_of(db)
     dialect.lock_rows(db, select(POSITIONS.c.next_offset).where(POSITIONS.c.projection == live.name))
     live_positions = read_positions(db, live.name)
-    if not dialect.has_shadow_positions(db, new.database):
-        _check_owner(new, {position.owner for position in live_positions.values()})
+    if not dialect.has_shadow_positions(db, shadow.database):
+        _check_owner(shadow, {position.owner for position in live_positions.values()})
         return None
-    catch_up(_targets(live, live_positions))
-    schema = dialect.attach_shadow_tables(db, new.database)
+    catch_up(_end_offsets(live, live_positions))
+    schema = dialect.attach_shadow_tables(db, shadow.database)
     shadow_positions = POSITIONS.to_metadata(MetaData(), schema=schema)
-    _check_owner(new, set(dialect.lock_rows(db, select(shadow_positions.c.owner))))
+    _check_owner(shadow, set(dialect.lock_rows(db, select(shadow_positions.c.owner))))
     return schema
 
 
-def _targets(
+def _end_offsets(
     plan: ProjectionPlan, positions: Mapping[tuple[str, int], Position]
 ) -> dict[EventPartition, int]:
     """Return the positions of the live tables, without positions in a recreated topic."""
@@ -97,7 +100,7 @@ def _targets(
         source: position.next_offset
         for source in plan.sources
         if (position := positions.get((source.topic, source.partition))) is not None
-        and position.topic_id == plan.topic_ids[source.topic]
+        and position.topic_id == plan.events_topics[source.topic].topic_id
     }
 
 

@@ -21,14 +21,12 @@ from cqrs_cli.following.projections.load import LoadedProjection
 
 
 class TableRecord(NamedTuple):
-    """The record of how a projection's tables were created. `tables`: their columns at that time, as JSON.
-
-    An empty `definition` means that the creation was interrupted, so some tables may be missing.
-    """
+    """The record of how a projection's tables were created."""
 
     revision: int
+    #: The digest of the definition; empty after an interrupted creation, when some tables may be missing.
     definition: str
-    tables: str
+    tables: str  # the columns of the tables when they were created, as JSON
 
     @property
     def columns(self) -> Columns:

@@ -26,7 +26,7 @@ def run_task(
 
     If the parent process has died, the task exits without a result.
     """
-    ignore_stderr_errors()  # the workers' log is a file
+    ignore_stderr_errors()  # stderr is the workers' log file: a full disk must not end the task
     parent_pid = os.getppid()
     notes: list[str] = []
 
@@ -39,7 +39,7 @@ def run_task(
         if os.getppid() != parent_pid:
             os._exit(os.EX_SOFTWARE)
 
-    loaded_projection = load_projection(plan.name, root, plan.aggregates, aggregates_root)
+    loaded_projection = load_projection(plan.name, root, plan.package, aggregates_root)
     gc.freeze()
     first_result, *other_results = project_partitions(
         plan, [plan.sources[number] for number in source_numbers], loaded_projection, report, exit_with_parent

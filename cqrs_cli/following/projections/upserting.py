@@ -1,4 +1,4 @@
-"""An upsert in one statement, for rows that events of several partitions update."""
+"""`cqrs.upsert`: an upsert in one statement, for rows that events of several partitions update."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any

@@ -2,7 +2,6 @@
 failpoint kills.
 """
 
-import multiprocessing
 import os
 import signal
 import threading
@@ -21,6 +20,7 @@ from aggregates.order import Placed
 from cqrs_cli import failpoints
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.deciding.plan import Plan
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.following.processes.load import load_process
 from cqrs_cli.following.processes.plan import ProcessPlan, ProcessResult
@@ -32,18 +32,18 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.positions import ensure_positions
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.kafka.topics.topics import Kind, TopicPlan, Topics
-from cqrs_cli.runs.task import own_partitions, process_only_plan
+from cqrs_cli.runs.task import own_partitions
 from cqrs_cli.settings.settings import load_settings
 from tests.following.projections.projector_harness import event_record
 from tests.following.projections.topics import write_events
 from tests.support import ROOT
 from tests.support.harness import SHORT_TIMEOUTS
+from tests.support.owners import PROCESSES
 from tests.support.topic_loss import delete_topics
 from tests.support.waiting import eventually
-
-_PROCESSES = multiprocessing.get_context("forkserver")
 
 
 class ProcessHarness:
@@ -180,8 +180,8 @@ class ForkedRun:
 
     def __init__(self, plan: ProcessPlan, fault: str = "", batch: int = 7) -> None:
         plan = replace(plan, timing=replace(plan.timing, batch_limit=batch))
-        self._receiver, sender = _PROCESSES.Pipe(duplex=False)
-        self._process = _PROCESSES.Process(target=_run_and_exit, args=(plan, fault, sender), daemon=True)
+        self._receiver, sender = PROCESSES.Pipe(duplex=False)
+        self._process = PROCESSES.Process(target=_run_and_exit, args=(plan, fault, sender), daemon=True)
         self._process.start()
         sender.close()
 
@@ -239,3 +239,22 @@ def error_texts(results: Iterable[ProcessResult]) -> list[str]:
 def expected_payments(first: int, count: int, partition: int = 0) -> Counter[str]:
     """Return the expected payment requests, each once."""
     return Counter({f"o-{partition}-{number}": 1 for number in range(first, first + count)})
+
+
+def process_only_plan(processes: ProcessPlan) -> Plan:
+    """Return the plan of a run that has process managers only."""
+    return Plan(
+        processes.connection,
+        {},
+        {},
+        processes.package,
+        processes.root,
+        DecisionSettings(processes.partitioner, 0, 0),
+        processes.state_dir,
+        processes.run_epoch,
+        processes.run,
+        processes.submission,
+        end_offsets=None if processes.end_offsets is None else {},
+        timing=processes.timing,
+        brokers=processes.brokers,
+    )

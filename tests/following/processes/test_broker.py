@@ -4,7 +4,7 @@ import pytest
 
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.partitioner import target_partition
+from cqrs_cli.kafka.topics.partitioner import producer_partition
 from tests.following.processes.process_harness import ProcessHarness, ThreadedRun, expected_payments
 from tests.support.waiting import eventually
 
@@ -19,13 +19,13 @@ def test_new_process_starts_at_the_end(harness: ProcessHarness) -> None:
     harness.place_orders(5, 20)
     harness.run_once()
     assert harness.payment_requests() == expected_payments(5, 20)
-    harness.run_once(beginning=True)  # the option counts only for a new process manager
+    harness.run_once(from_beginning=True)  # the option counts only for a new process manager
     assert harness.payment_requests() == expected_payments(5, 20)
 
 
 def test_option_starts_at_the_beginning(harness: ProcessHarness) -> None:
     harness.place_orders(0, 5)
-    harness.run_once(beginning=True)
+    harness.run_once(from_beginning=True)
     assert harness.payment_requests() == expected_payments(0, 5)
 
 
@@ -49,7 +49,7 @@ def test_commands_have_ids_of_their_events(connection: Connection, prefix: str) 
     harness = ProcessHarness(connection, prefix, partitions=3)
     for partition in range(3):
         harness.place_orders(0, 8, partition)
-    harness.run_once(beginning=True)
+    harness.run_once(from_beginning=True)
     commands = harness.sent_commands()
     assert len(commands) == 24
     for command in commands:
@@ -61,12 +61,12 @@ def test_commands_have_ids_of_their_events(connection: Connection, prefix: str) 
         assert command["source"] == "/cqrs/process/checkout"
         assert command["data"] == {"customer": "ann"}
         assert command["key"] == command["subject"].encode()
-        assert command["partition"] == target_partition("murmur2", command["key"], 3)
+        assert command["partition"] == producer_partition("murmur2", command["key"], 3)
 
 
 @pytest.mark.covers("reacted-once")
 def test_later_runs_take_over(harness: ProcessHarness) -> None:
-    first = ThreadedRun(harness.plan(once=False, beginning=True))
+    first = ThreadedRun(harness.plan(once=False, from_beginning=True))
     harness.place_orders(0, 5)
     eventually(lambda: harness.payment_requests() == expected_payments(0, 5))
     second = ThreadedRun(harness.plan(once=False))

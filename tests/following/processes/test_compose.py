@@ -20,21 +20,26 @@ from cqrs_cli.core.process import Send
 from cqrs_cli.core.react import InvalidReaction
 from cqrs_cli.core.recorded import Recorded
 from cqrs_cli.errors import UsageError
-from cqrs_cli.following.processes.compose import ComposedCommand, Composer
-from cqrs_cli.following.processes.plan import CommandsTopic
+from cqrs_cli.following.processes.compose import CommandComposer
+from cqrs_cli.following.processes.composer import ComposedRecord
+from cqrs_cli.following.processes.plan import OutputTopic
 from cqrs_cli.following.processes.sent_commands import command_digest
 from cqrs_cli.payloads.address import PayloadStoreAddress
+from processes import checkout
 from tests.core.personal.customer import CUSTOMER, Order, Registered
 from tests.support import ROOT
 
 COMMANDS = {
-    "order": CommandsTopic("order.commands", 4),
-    "payment": CommandsTopic("payment.commands", 4),
+    "order.commands": OutputTopic("order.commands", 4),
+    "payment.commands": OutputTopic("payment.commands", 4),
 }
-COMPOSER = Composer("checkout", COMMANDS, "murmur2", lambda name: registry.load(name, "aggregates", ROOT))
-PERSONAL = Composer(
+COMPOSER = CommandComposer(
+    "checkout", checkout.process, COMMANDS, "murmur2", lambda name: registry.load(name, "aggregates", ROOT)
+)
+PERSONAL = CommandComposer(
     "forgetting",
-    {"customer": CommandsTopic("customer.commands", 4)},
+    checkout.process,
+    {"customer.commands": OutputTopic("customer.commands", 4)},
     "murmur2",
     {"customer": CUSTOMER}.__getitem__,
 )
@@ -45,7 +50,7 @@ def recorded(id: str = "0/7/0", time: datetime = TIME, topic: str = "order.event
     return Recorded(Placed("ann"), "o-1", 1, time, id, "c-1", "corr-1", 0, 8, topic)
 
 
-def document(command: ComposedCommand) -> dict[str, Any]:
+def document(command: ComposedRecord) -> dict[str, Any]:
     return dict(msgspec.json.decode(command.value))
 
 
@@ -150,8 +155,13 @@ def test_invalid_commands_raise(send: Send, problem: str) -> None:
 def test_large_data_become_payloads() -> None:
     """The verification computes one digest for a command with its data and with a payload reference."""
     codec = RecordCodec(PayloadStoreAddress("file:///nowhere", threshold=1024))
-    composer_with_store = Composer(
-        "checkout", COMMANDS, "murmur2", lambda name: registry.load(name, "aggregates", ROOT), codec
+    composer_with_store = CommandComposer(
+        "checkout",
+        checkout.process,
+        COMMANDS,
+        "murmur2",
+        lambda name: registry.load(name, "aggregates", ROOT),
+        codec,
     )
     sends = (Send("payment", "o-1", Request("ann" * 500)), Send("payment", "o-1", Request("ann")))
     without_store, small = COMPOSER.compose(recorded(), sends)
@@ -197,6 +207,6 @@ def test_errors_contain_no_personal_value(event: cqrs.Event, aggregate: str) -> 
         raise UsageError(f"there is no aggregate {name!r}", "known: customer")
 
     event_with_value = msgspec.structs.replace(recorded(), event=event)
-    composer = Composer("mine", {}, "murmur2", load)
+    composer = CommandComposer("mine", checkout.process, {}, "murmur2", load)
     with pytest.raises(InvalidReaction, match=r"^redacted: the message contains a personal value$"):
         composer.compose(event_with_value, (Send(aggregate, "c-1", Order(("Elm Street",), 1)),))

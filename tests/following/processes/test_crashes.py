@@ -29,9 +29,9 @@ POINTS = [
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_owners_lose_nothing(harness: ProcessHarness, point: str) -> None:
     harness.place_orders(0, 40)
-    run = ForkedRun(harness.plan(beginning=True), f"{point}:kill")
+    run = ForkedRun(harness.plan(from_beginning=True), f"{point}:kill")
     assert run.was_killed()
-    harness.run_once(beginning=True)
+    harness.run_once(from_beginning=True)
     assert harness.payment_requests() == expected_payments(0, 40)
 
 
@@ -40,9 +40,9 @@ def test_killed_owners_lose_nothing(harness: ProcessHarness, point: str) -> None
 def test_paused_owners_are_fenced(harness: ProcessHarness, point: str) -> None:
     """An owner that resumes after a later owner has done its work writes nothing, and ends with exit code 6."""
     harness.place_orders(0, 40)
-    paused = ForkedRun(harness.plan(beginning=True), f"{point}:stop")
+    paused = ForkedRun(harness.plan(from_beginning=True), f"{point}:stop")
     eventually(paused.is_paused)
-    harness.run_once(beginning=True)
+    harness.run_once(from_beginning=True)
     assert harness.payment_requests() == expected_payments(0, 40)
     assert paused.resume() == 6
     assert harness.payment_requests() == expected_payments(0, 40)

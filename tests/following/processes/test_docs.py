@@ -11,7 +11,7 @@ import pytest
 from cqrs_cli.cli.context import Call
 from cqrs_cli.cli.main import parse
 from cqrs_cli.core.react import MAX_SENT
-from cqrs_cli.following.processes.compose import MAX_COMMAND_BYTES
+from cqrs_cli.following.processes.composer import MAX_EVENT_BYTES
 from cqrs_cli.following.processes.load import load_process
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics, process_acls
@@ -20,7 +20,7 @@ from tests.support import ROOT
 from tests.support.user_code import write_process
 
 TEXT = (ROOT / "docs/processes.md").read_text(encoding="utf-8")
-PROCESS, TEST = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+PROCESS, TEST, PUBLICATION = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 CONSOLE = re.findall(r"^\$ (cqrs .*)$", TEXT, re.MULTILINE)
 GRANTS = re.findall(r"^kafka-acls\.sh (.*)$", TEXT, re.MULTILINE)
 
@@ -30,6 +30,8 @@ def test_example_process_works(tmp_path: Path) -> None:
     write_process(tmp_path, PROCESS, "checkout")
     assert sorted(load_process("checkout", tmp_path, "aggregates").sources) == ["order", "payment"]
     subprocess.run([sys.executable, "-c", TEST], cwd=tmp_path, check=True)
+    write_process(tmp_path, PUBLICATION, "orders")
+    assert load_process("orders", tmp_path, "aggregates").output_topics == ("shop.orders",)
 
 
 @pytest.mark.parametrize("line", [*CONSOLE, "cqrs run --process checkout --skip checkout:order:3@250"])
@@ -46,4 +48,4 @@ def test_page_lists_the_acls() -> None:
 
 
 def test_limits_are_documented() -> None:
-    assert f"more than {MAX_SENT:,} commands or {MAX_COMMAND_BYTES >> 20} MiB for one event" in TEXT
+    assert f"more than {MAX_SENT:,} commands or {MAX_EVENT_BYTES >> 20} MiB for one event" in TEXT

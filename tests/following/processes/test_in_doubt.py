@@ -31,12 +31,12 @@ def test_visible_part_commits_the_rest(
     commands = {"first command", "second command"}
     position_visible, offset_visible = "position" in visible, "offset" in visible
     traces = ReactionTraces(
-        position=before + events if position_visible else before,
-        visible_in_group=position_visible is offset_visible,
-        hidden_position="position" in unmarked,
-        hidden_in_group=offset_visible,
+        visible_offset=before + events if position_visible else before,
+        is_visible_in_group=position_visible is offset_visible,
+        has_hidden_position="position" in unmarked,
+        is_hidden_in_group=offset_visible,
         has_visible_command=bool(visible & commands),
-        hidden_event=before if parts & unmarked & commands else None,
+        hidden_event_offset=before if parts & unmarked & commands else None,
     )
     assert must_commit(traces) is bool(visible)
 
@@ -44,4 +44,6 @@ def test_visible_part_commits_the_rest(
 @pytest.mark.covers("reacted-once")
 def test_offset_without_its_position_is_aborted() -> None:
     """An in-doubt group offset is aborted if the position of the same transaction was lost."""
-    assert not must_commit(ReactionTraces(position=-1, visible_in_group=False, hidden_position=False))
+    assert not must_commit(
+        ReactionTraces(visible_offset=-1, is_visible_in_group=False, has_hidden_position=False)
+    )

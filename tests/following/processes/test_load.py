@@ -25,12 +25,14 @@ def test_example_is_found() -> None:
     loaded = load_process("checkout", ROOT, "aggregates")
     assert sorted(loaded.sources) == ["order", "payment"]
     assert {event_type.__name__ for event_type in loaded.events} == {"Placed", "Cancelled", "Paid"}
-    assert loaded.command_targets == ("order", "payment")
+    assert loaded.output_topics == ("order.commands", "payment.commands")
     assert loaded.location.startswith("processes/checkout.py:")
 
 
 def test_complete_process_loads(tmp_path: Path) -> None:
-    assert load_process("mine", write_process(tmp_path, PROCESS), "aggregates").command_targets == ("order",)
+    assert load_process("mine", write_process(tmp_path, PROCESS), "aggregates").output_topics == (
+        "order.commands",
+    )
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def accept_loss_arguments(error: CqrsError) -> list[str]:
 def processed_harness(harness: ProcessHarness) -> ProcessHarness:
     """Ten orders, all processed."""
     harness.place_orders(0, 10)
-    harness.run_once(beginning=True)
+    harness.run_once(from_beginning=True)
     return harness
 
 
@@ -86,7 +86,7 @@ def test_deleted_events_stop_the_process(processed_harness: ProcessHarness) -> N
 def test_lost_positions_stop_the_process(processed_harness: ProcessHarness) -> None:
     position = processed_harness.position()
     processed_harness.place_orders(10, 5)
-    processed_harness.delete_topics(processed_harness.topics.positions)
+    processed_harness.delete_topics(processed_harness.topics.positions_topic)
     with pytest.raises(ConfigurationError, match="does not exist"):
         processed_harness.plan()
     processed_harness.create_topics()
@@ -100,10 +100,10 @@ def test_lost_positions_stop_the_process(processed_harness: ProcessHarness) -> N
 def test_repartitioned_topic_needs_a_new_plan(processed_harness: ProcessHarness) -> None:
     plan = processed_harness.plan()
     with_two_partitions = {
-        **plan.events,
-        processed_harness.events: plan.events[processed_harness.events]._replace(partitions=2),
+        **plan.events_topics,
+        processed_harness.events: plan.events_topics[processed_harness.events]._replace(partitions=2),
     }
     assert (
         "had 1 partitions and now has 2"
-        in error_texts(run_in_this_process(replace(plan, events=with_two_partitions)))[0]
+        in error_texts(run_in_this_process(replace(plan, events_topics=with_two_partitions)))[0]
     )

@@ -12,9 +12,9 @@ import pytest
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.following.processes.errors import describe_suspects, poison_event
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.ownership.poison_detection.attempts import ATTEMPTS
+from cqrs_cli.ownership.poison_detection.suspects import Suspects
 from cqrs_cli.ownership.timing import Timing
-from cqrs_cli.ownership.trials.attempts import ATTEMPTS
-from cqrs_cli.ownership.trials.suspects import Suspects
 from tests.following.processes.process_harness import (
     ForkedRun,
     ProcessHarness,

@@ -49,7 +49,7 @@ def histories(draw: st.DrawFn) -> list[ProcessPosition]:
                     )
                 )
             case _:
-                claim = replace(last.claim, n=last.claim.n + 1, run=f"run{number}")
+                claim = replace(last.claim, number=last.claim.number + 1, run=f"run{number}")
                 log.append(replace(last, claim=claim))
     return log
 
@@ -120,7 +120,7 @@ def test_partition_beyond_the_claim_is_found() -> None:
             "says that the process manager started at 6, an earlier record 5",
         ),
         (
-            replace(FIRST_POSITION, offset=8, claim=replace(FIRST_POSITION.claim, n=3)),
+            replace(FIRST_POSITION, offset=8, claim=replace(FIRST_POSITION.claim, number=3)),
             "has claim 3, an earlier record claim 4",
         ),
         (replace(FIRST_POSITION, offset=7), "goes back from 8 to 7, but no loss was accepted"),

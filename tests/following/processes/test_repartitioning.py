@@ -62,7 +62,7 @@ def next_offset(harness: ProcessHarness) -> int:
 def test_process_continues_over_a_repartitioning(harness: RepartitionedHarness) -> None:
     """The process manager has processed 0 up to the split, so it processes 1 from the first event on."""
     harness.place_orders(0, 5)
-    harness.run_once(beginning=True)
+    harness.run_once(from_beginning=True)
     harness.add_partition()
     harness.record_split(next_offset(harness))
     harness.place_orders(0, 4, partition=1)
@@ -74,7 +74,7 @@ def test_process_continues_over_a_repartitioning(harness: RepartitionedHarness) 
 
 def test_target_waits_for_its_parent(harness: RepartitionedHarness) -> None:
     """Until 0 splits, 1 has no position. The active run notices the split."""
-    harness.run_once(beginning=True)
+    harness.run_once(from_beginning=True)
     harness.add_partition()
     running = ThreadedRun(harness.plan(once=False))
     harness.place_orders(0, 5)
@@ -95,7 +95,7 @@ def test_new_process_reads_the_parent_first(harness: RepartitionedHarness) -> No
     harness.place_orders(0, 4, partition=1)
     positions: list[object] = []
     with failpoints.call_at("claim.after", lambda: positions.append(harness.position(1))):
-        harness.run_once(beginning=True)
+        harness.run_once(from_beginning=True)
     assert positions == [None]
     requested = [
         command["subject"] for command in harness.sent_commands() if command["type"] == "payment.Request"
@@ -136,7 +136,7 @@ def test_hidden_split_allows_planning(harness: RepartitionedHarness) -> None:
     writer.begin_transaction()
     writer.produce(Topics("order", harness.prefix).lineage, lineage_value(Split(0, 1, 2, 0, 0, 0, 0, 0)))
     assert writer.flush(10) == 0
-    assert harness.plan().events[harness.events].is_target_partition(1)
+    assert harness.plan().events_topics[harness.events].is_child_partition(1)
     writer.abort_transaction(10)
 
 

@@ -9,7 +9,7 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.reaction_id import process_source
 from cqrs_cli.core.messages.record import Headers, Record
 from cqrs_cli.following.processes.sent_commands import ProcessCommands, command_digest
-from cqrs_cli.proof.documents import document_mask
+from cqrs_cli.proof.documents import document_redactor
 from tests.core.personal.customer import CUSTOMER
 from tests.support.commands import document
 
@@ -30,7 +30,7 @@ def origins_of(value: bytes | None, headers: Headers | None = None) -> list[str]
     """Return the origins of the commands that count as sent by `checkout`."""
     sent = ProcessCommands("checkout")
     sent.add_if_sent(Record(5, 0, b"o-7", value, headers or [*HEADERS]), "payment.commands", 0)
-    return [origin for by_origin in sent.locations.values() for origin in by_origin]
+    return [id_prefix for by_prefix in sent.locations.values() for id_prefix in by_prefix]
 
 
 @pytest.mark.parametrize("escape", [b"\\/", b"\\u002f", b"\\u002F"])
@@ -78,7 +78,7 @@ def test_personal_fields_do_not_count() -> None:
         for amount, street in [(1, ["Elm"]), (1, []), (2, ["Elm"])]
     ]
     elm, erased, other_amount = (
-        command_digest("t", b"c", document, document_mask(CUSTOMER)) for document in documents
+        command_digest("t", b"c", document, document_redactor(CUSTOMER)) for document in documents
     )
     assert elm == erased != other_amount
     assert len({command_digest("t", b"c", document) for document in documents}) == 3

@@ -11,7 +11,7 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.processes.retire import retire_processes
 from cqrs_cli.status.columns import partition_document
 from cqrs_cli.status.rates import StatusSnapshot
-from cqrs_cli.telemetry.blocked_file import read_reason
+from cqrs_cli.telemetry.status_file import read_status
 from tests.following.processes.process_harness import (
     ProcessHarness,
     ThreadedRun,
@@ -52,13 +52,21 @@ def test_status_names_the_stopping_event(harness: ProcessHarness, capsys: pytest
     harness.run_once()
     harness.place_orders(0, 1)
     plan = harness.plan()
-    plan = replace(plan, commands={})  # as if the commands topic was created after the plan
+    plan = replace(plan, outputs={})  # as if the commands topic was created after the plan
     (error,) = [result.error for result in run_in_this_process(plan) if result.error is not None]
     offset = source_statuses(harness)["order"].stopped_at
     assert offset is not None and f"--skip checkout:order:0@{offset}" in error.hint
     text = " ".join(status_output(harness, capsys).split())
     assert f"process checkout was stopped by {harness.events}:0@{offset}" in text
-    assert f"cqrs run --process checkout --skip checkout:order:0@{offset}" in text
+    assert f"cqrs run --process checkout --skip checkout:order:0@{offset}" in text and error.message in text
+    stored_error = partition_document(source_statuses(harness)["order"])["last_error"]
+    assert (stored_error["type"], stored_error["message"], stored_error["offset"]) == (
+        "InvalidReaction",
+        error.message,
+        offset,
+    )
+    harness.run_once()
+    assert source_statuses(harness)["order"].last_error is None
 
 
 @pytest.fixture
@@ -71,23 +79,23 @@ def test_status_names_the_awaited_transaction(
     harness: ProcessHarness, short_timeouts: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Another program's open transaction hides the positions. The status reports it until it has ended."""
-    harness.run_once(beginning=True)
-    other_producer = begin_transaction(harness.connection, harness.topics.positions, [b"?"])
+    harness.run_once(from_beginning=True)
+    other_producer = begin_transaction(harness.connection, harness.topics.positions_topic, [b"?"])
     harness.place_orders(0, 1)
     running = ThreadedRun(harness.plan(once=False))
-    reason = eventually(lambda: source_statuses(harness)["order"].waits_for)
+    reason = eventually(lambda: source_statuses(harness)["order"].wait_reason)
     assert reason and reason.startswith(
-        f"{harness.topics.positions} partition 0: no record is visible at offset"
+        f"{harness.topics.positions_topic} partition 0: no record is visible at offset"
     )
     assert partition_document(source_statuses(harness)["order"])["waits_for"] == reason
     assert f"checkout < order 0: it waits: {reason}" in " ".join(status_output(harness, capsys).split())
     other_producer.abort_transaction(10)
     eventually(lambda: harness.payment_requests() == expected_payments(0, 1))
-    eventually(lambda: not read_reason(running.plan.status_folder(running.plan.subscriptions[0])))
+    eventually(lambda: not read_status(running.plan.status_folder(running.plan.subscriptions[0])).blocked)
     running.retire()
 
 
 def test_missing_topic_is_an_error(harness: ProcessHarness) -> None:
-    harness.delete_topics(harness.topics.positions)
+    harness.delete_topics(harness.topics.positions_topic)
     with pytest.raises(ConfigurationError, match="does not exist"):
         source_statuses(harness)

@@ -34,7 +34,7 @@ def test_skips_and_starts_are_no_violations(connection: Connection, prefix: str,
     second = harness.run_once_error(skip=[first]).hint.partition("--skip ")[2]
     harness.run_once(skip=[second])
     reactions = verify_reactions(harness)
-    assert (reactions.listed, reactions.commands, reactions.changed_commands) == ([], 8, 0)
+    assert (reactions.listed_violations, reactions.command_count, reactions.changed_commands) == ([], 8, 0)
 
 
 @pytest.mark.covers("reacted-once")
@@ -51,7 +51,7 @@ def test_forged_id_is_a_violation(harness: ProcessHarness) -> None:
     assert producer.flush(10) == 0
     harness.place_orders(1, 1)
     harness.run_once()
-    violations = "; ".join(verify_reactions(harness).listed)
+    violations = "; ".join(verify_reactions(harness).listed_violations)
     assert "the id of command 0 was taken by" in violations and "command 0 was sent 2 times" in violations
 
 
@@ -62,7 +62,7 @@ def test_forged_commands_are_violations(
     harness.run_once()
     harness.place_orders(0, 5)
     harness.run_once()
-    assert verify_reactions(harness).listed == []
+    assert verify_reactions(harness).listed_violations == []
     (first, *_) = harness.sent_commands()
     copy = {name: value for name, value in first.items() if name not in ("partition", "key")}
     producer = clients.producer(harness.connection)
@@ -88,13 +88,13 @@ def test_faulty_positions_and_events_are_violations(harness: ProcessHarness) -> 
     harness.run_once()
     harness.place_orders(0, 2)
     harness.run_once()
-    topic, key = harness.topics.positions, f"{harness.events}/0".encode()
+    topic, key = harness.topics.positions_topic, f"{harness.events}/0".encode()
     producer = clients.producer(harness.connection)
     producer.produce(topic, b"?", key, 0)
     producer.produce(topic, b"{}", key, 0)
     producer.produce(harness.events, b"?", b"o-1", 0)
     assert producer.flush(10) == 0
-    first, second, third = verify_reactions(harness).listed
+    first, second, third = verify_reactions(harness).listed_violations
     assert first.startswith(f"{topic}:0@") and "it is not a position: JSON is malformed" in first
     assert "it is not a position: Object missing required field" in second
     assert third.startswith(f"{harness.events}:0@") and "the event cannot be read" in third
@@ -104,14 +104,14 @@ def test_faulty_positions_and_events_are_violations(harness: ProcessHarness) -> 
 def test_position_of_recreated_topic(harness: ProcessHarness) -> None:
     """The new events topic holds the records of the old topic, so only its id differs."""
     harness.place_orders(0, 5)
-    harness.run_once(beginning=True)
+    harness.run_once(from_beginning=True)
     harness.delete_topics(harness.events)
     harness.create_topics()
     harness.place_orders(0, 5)
     position = harness.position()
     assert position is not None
     problem = f"the position {position.offset} is of another topic: this one was created since"
-    assert verify_reactions(harness).listed == [f"{harness.events}:0: {problem}"]
+    assert verify_reactions(harness).listed_violations == [f"{harness.events}:0: {problem}"]
 
 
 def test_repartitioned_target_is_no_violation(harness: ProcessHarness) -> None:
@@ -129,7 +129,7 @@ def test_repartitioned_target_is_no_violation(harness: ProcessHarness) -> None:
     harness.place_orders(5, 5)
     harness.run_once()
     reactions = verify_reactions(harness)
-    assert (reactions.listed, reactions.commands, reactions.changed_commands) == ([], 20, 0)
+    assert (reactions.listed_violations, reactions.command_count, reactions.changed_commands) == ([], 20, 0)
 
 
 def forward(harness: ProcessHarness, command: Record) -> None:

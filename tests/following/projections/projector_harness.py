@@ -16,6 +16,7 @@ from cqrs_cli.core.aggregate.erased import Erased
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
+from cqrs_cli.following.plan import EventsTopic
 from cqrs_cli.following.projections.database import open_database, read_only, url_without_password
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.control import POSITIONS
@@ -23,9 +24,11 @@ from cqrs_cli.following.projections.load import LoadedProjection, load_projectio
 from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult
 from cqrs_cli.following.projections.positions import Position, take_over_positions
 from cqrs_cli.following.projections.projector import Projector
+from cqrs_cli.following.projections.runner import run_observed
 from cqrs_cli.following.projections.tables import create_control_tables, create_tables
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
+from cqrs_cli.keyspace.key_space import KeySpace
 from tests.support import ROOT
 
 Logs = Mapping[EventPartition, list[Record]]
@@ -105,9 +108,9 @@ def make_plan(
 ) -> ProjectionPlan:
     """Return the plan that projects all records of the logs."""
     targets = {partition: log[-1].offset + 1 if log else 0 for partition, log in logs.items()}
-    return ProjectionPlan(
-        name, Connection("h:1"), "aggregates", ROOT, {TOPIC: "id-1"}, sorted(logs), database, owner, targets
-    )
+    events = {TOPIC: EventsTopic("id-1", len(logs), KeySpace.fixed(len(logs), "murmur2"))}
+    arguments = name, sorted(logs), database, owner, targets
+    return ProjectionPlan(Connection("h:1"), "aggregates", ROOT, "murmur2", events, *arguments)
 
 
 def take_over(plan: ProjectionPlan, loaded: LoadedProjection | None = None) -> None:
@@ -148,10 +151,12 @@ def run_projectors(
     with open_engine(plan.database) as engine:
         stopping = threading.Event()
         projectors = [
-            Projector(plan, partition, loaded, engine, tail_of, stopping, reported.append)
-            for partition in plan.sources
+            Projector(plan, partition, loaded, engine, tail_of, stopping) for partition in plan.sources
         ]
-        threads = [threading.Thread(target=projector.run) for projector in projectors]
+        threads = [
+            threading.Thread(target=run_observed, args=(projector, reported.append))
+            for projector in projectors
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:

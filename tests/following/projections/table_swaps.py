@@ -85,10 +85,10 @@ def referencing_tables() -> LoadedProjection:
 
 
 def catch_up(
-    new: ProjectionPlan, logs: Logs, loaded: LoadedProjection, targets: Mapping[EventPartition, int]
+    new: ProjectionPlan, logs: Logs, loaded: LoadedProjection, end_offsets: Mapping[EventPartition, int]
 ) -> None:
     """Project the missing events into the new tables."""
-    raise_first_error(run_projectors(replace(new, targets=targets), logs, loaded))
+    raise_first_error(run_projectors(replace(new, end_offsets=end_offsets), logs, loaded))
 
 
 def create_shadow_tables(live: ProjectionPlan, loaded: LoadedProjection, owner: str) -> ProjectionPlan:

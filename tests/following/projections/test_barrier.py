@@ -1,4 +1,4 @@
-"""The parent barrier: a target partition waits for the parents of its keys. A run notices added partitions."""
+"""The parent barrier: a child partition waits for the parents of its keys. A run notices added partitions."""
 
 import threading
 from dataclasses import fields
@@ -11,7 +11,7 @@ from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.following.projections.positions import move_position
 from cqrs_cli.following.projections.projector import Projector
-from cqrs_cli.kafka.event_tail import require_all_partitions
+from cqrs_cli.kafka.event_tail import EventPartition, require_all_partitions
 from cqrs_cli.keyspace.key_space import KeySpace
 from cqrs_cli.keyspace.lineage import PartitionLineage
 from cqrs_cli.keyspace.records import Split
@@ -32,7 +32,7 @@ LOGS: Logs = {event_partition(0): [], event_partition(1): []}
 class RepartitionedPlan(ProjectionPlan):
     """A plan in which partition 0 gave keys to partition 1 after three events."""
 
-    def read_key_space(self, aggregate: str) -> KeySpace:
+    def read_key_space(self, source: EventPartition) -> KeySpace:
         lineage = PartitionLineage((1, 2), (Split(0, 1, 2, 0, 3, 0, 0, 0),))
         return KeySpace(lineage, "murmur2")
 
@@ -40,9 +40,7 @@ class RepartitionedPlan(ProjectionPlan):
 def idle_projector(plan: ProjectionPlan, engine: Engine) -> Projector:
     """Return the projector of partition 1, which does not run."""
     tail = ListTail(LOGS[event_partition(1)], 0, 1)
-    return Projector(
-        plan, event_partition(1), recent_orders(), engine, lambda *_: tail, threading.Event(), print
-    )
+    return Projector(plan, event_partition(1), recent_orders(), engine, lambda *_: tail, threading.Event())
 
 
 def move_position_of_parent(engine: Engine, plan: ProjectionPlan, before: int, after: int) -> None:

@@ -49,7 +49,7 @@ def prepare_plan(
     """Return the plan of the tables to fill, up to the present ends."""
     run = prepare_projection(settings, connection, recent_orders(), database, print, rebuild=rebuild)
     plan = run.new or run.live
-    return replace(plan, targets=stable_ends(plan))
+    return replace(plan, end_offsets=stable_ends(plan))
 
 
 def project(plan: ProjectionPlan) -> list[str]:
@@ -65,7 +65,7 @@ def test_committed_events_are_projected_once(
     assert project(plan) == []
     assert read_tables(database) == expected_contents(logs)
     assert next_offsets(database) == {
-        partition.partition: end for partition, end in (plan.targets or {}).items()
+        partition.partition: end for partition, end in (plan.end_offsets or {}).items()
     }
 
 
@@ -140,9 +140,9 @@ def test_lost_broker_ends_a_once_run(
     with broker(tmp_path / "kafka") as kafka:
         write_logs(kafka.connection, settings, prefix, 20)
         plan = prepare_plan(settings, kafka.connection, sqlite_database)
-        ends, actions = dict(plan.targets or {}), iter([kafka.kill])
+        ends, actions = dict(plan.end_offsets or {}), iter([kafka.kill])
         waiting_plan = replace(
-            plan, timeout=0.0, targets={partition: end + 1 for partition, end in ends.items()}
+            plan, timeout=0.0, end_offsets={partition: end + 1 for partition, end in ends.items()}
         )
 
         def kill_broker_at_the_end(stopping: threading.Event) -> None:

@@ -12,12 +12,14 @@ from aggregates.bank_account import Deposited, Opened, Withdrawn
 from cqrs_cli.cli.context import Call
 from cqrs_cli.cli.main import parse
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.following.plan import EventsTopic
 from cqrs_cli.following.projections.database import parse_database
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.load import load_projection
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
+from cqrs_cli.keyspace.key_space import KeySpace
 from tests.following.projections.projector_harness import (
     error_texts,
     event_record,
@@ -44,11 +46,12 @@ def test_documented_projection_works(tmp_path: Path) -> None:
     database = parse_database("sqlite:///projections.db", tmp_path)
     partition = EventPartition("bank_account", "bank_account.events", 0)
     plan = ProjectionPlan(
-        "balances",
         Connection("h:1"),
         "aggregates",
         tmp_path,
-        {partition.topic: "id"},
+        "murmur2",
+        {partition.topic: EventsTopic("id", 1, KeySpace.fixed(1, "murmur2"))},
+        "balances",
         [partition],
         database,
         "me",

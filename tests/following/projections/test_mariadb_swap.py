@@ -146,7 +146,7 @@ def test_server_killed_during_a_swap(mariadb_server: MariaDb, mariadb_database: 
     live, revisions, wait = fill_live_tables(mariadb_database, logs), set[int](), 0.05
     for number in range(12):
         new = create_shadow_tables(live, second_revision(), f"new {number}")
-        raise_first_error(run_projectors(replace(new, targets=live.targets), logs, second_revision()))
+        raise_first_error(run_projectors(replace(new, end_offsets=live.end_offsets), logs, second_revision()))
         thread = threading.Thread(target=try_to_swap, args=(live, new, logs))
         thread.start()
         thread.join(wait)
@@ -253,7 +253,7 @@ def test_foreign_keys_survive_a_swap(mariadb_database: DatabaseAddress) -> None:
     live = fill_live_tables(mariadb_database, logs)
     for number in range(2):
         new = create_shadow_tables(live, loaded, f"new {number}")
-        swap_tables(live, new, lambda targets: None)
+        swap_tables(live, new, lambda end_offsets: None)
         ((text_of,),) = [(row[1],) for row in query_rows(mariadb_database, "SHOW CREATE TABLE of")]
         assert "FOREIGN KEY (`customer`) REFERENCES `customers` (`customer`)" in text_of
         assert "`other` varchar(255)" in text_of

@@ -58,7 +58,8 @@ def run_projection(
     loaded = LoadedProjection(
         "names", Projection(project, METADATA), {"customer": CUSTOMER}, event_types, ("*",)
     )
-    plan = replace(make_plan(logs, database, name="names"), topic_ids={SOURCE.topic: "id-1"})
+    plan = make_plan(logs, database, name="names")
+    plan = replace(plan, events_topics=dict.fromkeys([SOURCE.topic], *plan.events_topics.values()))
     take_over(plan, loaded)
     (result,) = run_projectors(plan, logs, loaded)
     return result

@@ -1,4 +1,4 @@
-"""Projecting a repartitioned aggregate: a target partition is projected after its parent's split."""
+"""Projecting a repartitioned aggregate: a child partition is projected after its parent's split."""
 
 from dataclasses import fields
 from typing import Any
@@ -30,7 +30,7 @@ from tests.following.projections.projector_harness import (
 )
 from tests.support.waiting import eventually
 
-#: Order `o` is placed in 0, and shipped in its target partition.
+#: Order `o` is placed in 0, and shipped in its child partition.
 LOGS: Logs = {
     event_partition(0): [event_record(0, "o", 1, Placed("ann")), event_record(1, "p", 1, Placed("bob"))],
     event_partition(1): [event_record(0, "o", 2, Shipped(), 1)],
@@ -40,14 +40,14 @@ LOGS: Logs = {
 class PendingSplitPlan(ProjectionPlan):
     """A plan in which partitions were added, and no partition has split."""
 
-    def read_key_space(self, aggregate: str) -> KeySpace:
+    def read_key_space(self, source: EventPartition) -> KeySpace:
         return KeySpace(PartitionLineage((1, 2)), "murmur2")
 
 
 class SplitPlan(ProjectionPlan):
     """A plan in which partition 0 has split."""
 
-    def read_key_space(self, aggregate: str) -> KeySpace:
+    def read_key_space(self, source: EventPartition) -> KeySpace:
         return KeySpace(PartitionLineage((1, 2), (Split(0, 1, 2, 1, 1, 1, 0, 0),)), "murmur2")
 
 
@@ -77,7 +77,7 @@ def test_target_waits_for_its_parent(sqlite_database: DatabaseAddress) -> None:
 
 @pytest.mark.parametrize("before_split", [False, True])
 def test_earlier_projection_continues(sqlite_database: DatabaseAddress, before_split: bool) -> None:
-    """The projection started before partitions were added, or before the split. It reads the whole target partition."""
+    """The projection started before partitions were added, or before the split. It reads the whole child partition."""
     old_logs: Logs = {event_partition(0): LOGS[event_partition(0)]}
     logs_while_splitting: Logs = {**old_logs, event_partition(1): []}
     loaded = recent_orders()
@@ -98,10 +98,10 @@ def test_earlier_projection_continues(sqlite_database: DatabaseAddress, before_s
 class HiddenSplitPlan(SplitPlan):
     """A plan whose split is hidden at first, by the transaction of a killed owner."""
 
-    def read_key_space(self, aggregate: str) -> KeySpace:
+    def read_key_space(self, source: EventPartition) -> KeySpace:
         if _HIDDEN_REASONS:
             raise HiddenLineageError(_HIDDEN_REASONS.pop())
-        return super().read_key_space(aggregate)
+        return super().read_key_space(source)
 
 
 _HIDDEN_REASONS: list[str] = []

@@ -7,15 +7,21 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.cli.main import main
-from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.errors import ConfigurationError, CqrsError
 from cqrs_cli.following.projections.database import parse_database
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.prepare import prepare_projection, stable_ends
 from cqrs_cli.following.projections.runner import project_partitions
+from cqrs_cli.following.projections.stored_errors import StoredError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.settings import load_settings
 from cqrs_cli.status.projections import projection_statuses
-from tests.following.projections.projector_harness import command_line_url, random_log, recent_orders
+from tests.following.projections.projector_harness import (
+    command_line_url,
+    open_engine,
+    random_log,
+    recent_orders,
+)
 from tests.following.projections.topics import create_order_topics, write_events
 from tests.support import ROOT
 
@@ -32,10 +38,12 @@ def test_status_shows_projections_lag(
     write_events(connection, topics.events, 0, log[:40])
     settings = load_settings({"topic_prefix": prefix}, ROOT)
     plan = prepare_projection(settings, connection, recent_orders(), database, print).live
-    project_partitions(replace(plan, targets=stable_ends(plan)), plan.sources, recent_orders(), print)
+    project_partitions(replace(plan, end_offsets=stable_ends(plan)), plan.sources, recent_orders(), print)
     run_projectors = stable_ends(plan)[plan.sources[0]]
     write_events(connection, topics.events, 0, log[40:])
     monkeypatch.chdir(ROOT)
+    with open_engine(database) as engine:
+        StoredError(engine, plan, plan.sources[1]).store(CqrsError("it raised"), 7)
     url = command_line_url(database)
     call = ["status", "order", "--projections", url, "--topic-prefix", prefix, "-q"]
     call += ["-b", connection.bootstrap_server]
@@ -51,8 +59,16 @@ def test_status_shows_projections_lag(
     first, second = projection["partitions"]
     assert (first["topic"], first["partition"]) == (topics.events, 0)
     assert (first["position"], first["end"], second["lag"]) == (run_projectors, end, 0)
+    error = second["last_error"]
+    assert (first["last_error"], error["type"], error["message"], error["offset"]) == (
+        None,
+        "CqrsError",
+        "it raised",
+        7,
+    )
     assert main(call) == 0
-    assert f"{topics.events} 0" in capfd.readouterr().out
+    output = capfd.readouterr().out
+    assert f"{topics.events} 0" in output and f"{topics.events} 1: at {error['time']}: it raised" in output
 
 
 def test_database_without_positions_exits_3(tmp_path: Path) -> None:

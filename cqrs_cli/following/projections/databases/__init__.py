@@ -1,1 +1,1 @@
-"""The databases that projections fill. Each is a file and an entry in `known`; all other code is common to them."""
+"""The databases that projections fill. Each database has a file here and an entry in `known`; other code is common."""

@@ -1,5 +1,7 @@
 """The control tables in a projection's database: its positions, and a record of how its tables were created."""
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -16,14 +18,23 @@ from sqlalchemy import (
 
 CONTROL = MetaData()
 
+
+def _partition_key() -> list[Column[Any]]:
+    """Return the columns of the primary key of a table with a row for each partition."""
+    return [
+        Column("projection", String(200), primary_key=True),
+        Column("topic", String(249), primary_key=True),
+        Column("partition", Integer, primary_key=True, autoincrement=False),
+    ]
+
+
 #: A row for each partition. `owner` is the run that may move the position; `next_offset` is the offset of the next
-#: event. `last_offset` and `last_digest` are the evidence of the last event, null before the first event.
+#: event. `last_offset` and `last_digest` are offset and SHA-256 of the last event's record, by which another log
+#: is recognised; null before the first event.
 POSITIONS = Table(
     "cqrs_positions",
     CONTROL,
-    Column("projection", String(200), primary_key=True),
-    Column("topic", String(249), primary_key=True),
-    Column("partition", Integer, primary_key=True, autoincrement=False),
+    *_partition_key(),
     Column("topic_id", String(64), nullable=False),
     Column("next_offset", BigInteger, nullable=False),
     Column("owner", String(200), nullable=False),
@@ -31,7 +42,8 @@ POSITIONS = Table(
     Column("last_digest", String(64)),
 )
 
-#: A row for each projection. `tables`: the columns that the database reported after creation, as JSON.
+#: A row for each projection. `definition`: the digest of the tables' definition; empty after an interrupted creation.
+#: `tables`: the columns that the database reported after creation, as JSON.
 PROJECTIONS = Table(
     "cqrs_projections",
     CONTROL,
@@ -41,9 +53,25 @@ PROJECTIONS = Table(
     Column("tables", Text, nullable=False),
 )
 
+#: A row for each partition with an error, until a run commits a batch or has no new events: `last_error.LastError`.
+ERRORS = Table(
+    "cqrs_errors",
+    CONTROL,
+    *_partition_key(),
+    Column("type", String(200), nullable=False),
+    Column("message", Text, nullable=False),
+    Column("event_offset", BigInteger, nullable=False),
+    Column("time_ms", BigInteger, nullable=False),
+)
+
 
 def swap_control_rows(db: Connection, projection: str, positions: Table) -> None:
-    """Replace a projection's live positions and table record with the rows in `positions` and its schema's record."""
+    """Replace a projection's live rows in both control tables.
+
+    The new positions come from the table `positions`, the new row of `cqrs_projections` from the schema of `positions`.
+    The errors of the replaced tables are deleted.
+    """
+    db.execute(delete(ERRORS).where(ERRORS.c.projection == projection))
     projections = PROJECTIONS.to_metadata(MetaData(), schema=str(positions.schema))
     for live, new in ((POSITIONS, positions), (PROJECTIONS, projections)):
         rows = select(new).where(new.c.projection == projection)

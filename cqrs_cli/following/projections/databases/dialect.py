@@ -19,35 +19,36 @@ from cqrs_cli.following.projections.databases.control import POSITIONS
 #: Execution option of read-only connections.
 READ_ONLY = "cqrs_reads"
 
-#: Key in a connection's `info` while a projection works in its transaction; the value is the error that ended the
+#: Key in the `info` of a connection while a projection works in its transaction. The value is the error that ended the
 #: transaction, or None.
 TRANSACTION_GUARD = "cqrs_transaction_kept"
 
 #: Retry policy. `again`: retry the batch at once; `wait`: the database is unavailable; `none`: a retry does not help.
 RetryPolicy = Literal["again", "wait", "none"]
 
+#: Begins a transaction, and returns its connection as a context manager, which commits or rolls back.
 Begin = Callable[[], AbstractContextManager[Connection]]
 
 
 class TableSwap(NamedTuple):
-    """The tables of a projection in a table swap: `old` are dropped, `new` in `schema` replace them."""
+    """The tables of a projection in a table swap."""
 
     projection: str
     owner: str  # the owner of the new tables
-    schema: str
-    old: list[str]
-    new: list[str]
+    schema: str  # the schema of the new tables
+    old: list[str]  # tables that are dropped
+    new: list[str]  # tables that replace them
 
 
 class Dialect(ABC):
-    """A database. Its methods are called in any thread."""
+    """A kind of database, such as PostgreSQL. Its methods are called in any thread."""
 
     name: str  # scheme of URLs, and SQLAlchemy's name
     driver: str  # the name with SQLAlchemy's driver
     module: str  # the top-level package of the driver's errors
     example: str  # an example of a URL
     extra = "projections"  # the extra that pip installs for it
-    password = "leave it out"  # hint where to put a password instead
+    password_hint = "leave it out"  # where to put a password instead
     tasks: int | None = None  # maximum number of concurrent writer processes; None: unlimited
 
     def complete_url(self, url: URL, root: Path, flag: str) -> URL:
@@ -56,7 +57,9 @@ class Dialect(ABC):
 
     @abstractmethod
     def open_engine(self, database: DatabaseAddress) -> Engine:
-        """Return an engine with transactions as projections need them. A connection ends with its use or its thread."""
+        """Return an engine with transactions as projections need them. A connection is closed after its use, or
+        returned to the engine's pool.
+        """
 
     # Errors of its driver
 

@@ -20,8 +20,8 @@ from cqrs_cli.following.projections.databases.files import FileDialect, database
 #: Maximum delay in seconds between two attempts to open a file that another process uses.
 _MAX_RETRY_DELAY = 0.005
 
-#: After its turn a process leaves the file free, so that another process can open it: for `_PAUSE` seconds plus a share
-#: of the turn's duration, because turns are long on a busy machine.
+#: Seconds for which a process leaves the file free after its turn, so that another process can open it. A fraction of
+#: the turn's duration is added, because turns are long on a busy machine.
 _PAUSE = 0.01
 _PAUSE_SHARE = 0.1
 

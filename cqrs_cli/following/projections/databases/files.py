@@ -60,7 +60,7 @@ class FileDialect(Dialect):
         return self.database_exists(database)
 
     def attach_shadow_tables(self, db: Connection, database: DatabaseAddress) -> str:
-        """Attach the file of the shadow tables, after these have caught up: that uses separate connections."""
+        """Attach the file of the shadow tables. The shadow tables must have caught up, on separate connections."""
         path = str(database_file(database)).replace("'", "''")
         db.exec_driver_sql(f"ATTACH '{path}' AS {_ATTACHED}")
         return _ATTACHED

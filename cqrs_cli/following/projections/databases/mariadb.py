@@ -75,7 +75,7 @@ class MariaDb(Dialect):
     driver = session.DRIVER
     module = "pymysql"
     example = "mariadb://…"
-    password = "put it into ~/.my.cnf, or MYSQL_PWD"
+    password_hint = "put it into ~/.my.cnf, or MYSQL_PWD"
 
     def complete_url(self, url: URL, root: Path, flag: str) -> URL:
         if not url.database:

@@ -27,7 +27,7 @@ class Postgres(Dialect):
     driver = "postgresql+psycopg"
     module = "psycopg"
     example = "postgresql://…"
-    password = "put it into ~/.pgpass, or PGPASSWORD"
+    password_hint = "put it into ~/.pgpass, or PGPASSWORD"
 
     def open_engine(self, database: DatabaseAddress) -> Engine:
         options = {} if database.schema is None else {"options": f'-csearch_path="{database.schema}",public'}

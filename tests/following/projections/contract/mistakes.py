@@ -8,10 +8,13 @@ import sys
 import pytest
 from sqlalchemy import Connection, event, text
 
+from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ConfigurationError, CqrsError
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.prepare import prepare_tables
+from cqrs_cli.following.projections.stored_errors import StoredError
 from cqrs_cli.following.projections.tables import create_control_tables, create_tables
+from cqrs_cli.kafka.event_tail import EventPartition
 from tests.following.projections.projector_harness import (
     Events,
     error_texts,
@@ -78,6 +81,29 @@ class MistakesContract:
         }
         assert read_tables(database) == expected_tables(good_events)
         assert next_offsets(database)[0] <= bad.offset
+        ((kind, message, offset),) = query_rows(
+            database, "SELECT type, message, event_offset FROM cqrs_errors"
+        )
+        assert (kind, offset) == ("KeyError", bad.offset) and "KeyError: 'price'" in message
+        assert error_texts(run_projectors(plan, logs, loaded)) == []
+        assert query_rows(database, "SELECT * FROM cqrs_errors") == []
+
+    @pytest.mark.covers("projected-once")
+    def test_stale_run_stores_no_error(self, database: DatabaseAddress) -> None:
+        """Another run takes over while the failed run stores its error."""
+        logs: dict[EventPartition, list[Record]] = {event_partition(0): []}
+        plan, other_plan = make_plan(logs, database), make_plan(logs, database, owner="other")
+        take_over(plan, recent_orders())
+
+        def take_over_again(_: Connection, cursor: object, statement: str, *more: object) -> None:
+            if "FROM cqrs_positions" in statement:
+                take_over(other_plan)
+
+        with open_engine(database) as engine:
+            event.listen(engine, "after_cursor_execute", take_over_again)
+            StoredError(engine, plan, event_partition(0)).store(CqrsError("it raised"), 7)
+        assert query_rows(database, "SELECT owner FROM cqrs_positions") == [("other",)]
+        assert query_rows(database, "SELECT * FROM cqrs_errors") == []
 
     @pytest.mark.parametrize("cls", [SystemExit, KeyboardInterrupt])
     def test_any_exception_ends_with_an_error(
@@ -133,7 +159,7 @@ class MistakesContract:
         assert isinstance(result.error, ConfigurationError)
         assert "table customers was changed: column 'orders' is missing" in str(result.error)
 
-    def test_tables_half_made_are_made_again(self, database: DatabaseAddress) -> None:
+    def test_incomplete_tables_are_created_again(self, database: DatabaseAddress) -> None:
         """The existing tables are the projection's own."""
         loaded, uncut = recent_orders(), iter([True])
 

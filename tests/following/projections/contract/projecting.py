@@ -44,7 +44,7 @@ class ProjectingContract:
         assert error_texts(run_projectors(plan, logs, loaded, batch)) == []
         assert read_tables(database) == expected_tables(logs)
         assert next_offsets(database) == {
-            plan.partition: target for plan, target in (plan.targets or {}).items()
+            plan.partition: target for plan, target in (plan.end_offsets or {}).items()
         }
 
     @pytest.mark.covers("projected-once")
@@ -84,7 +84,7 @@ class ProjectingContract:
         logs = {event_partition(0): random_log(0, 10)}
         loaded, plan = (
             recent_orders(),
-            replace(make_plan(logs, database), targets=None, ownership_interval=0.0),
+            replace(make_plan(logs, database), end_offsets=None, ownership_interval=0.0),
         )
         take_over(plan, loaded)
 

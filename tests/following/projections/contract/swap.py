@@ -10,8 +10,10 @@ import pytest
 from sqlalchemy import inspect, text
 from sqlalchemy.exc import IntegrityError
 
-from cqrs_cli.errors import TakenOverError
+from cqrs_cli.errors import CqrsError, TakenOverError
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
+from cqrs_cli.following.projections.databases.control import CONTROL
+from cqrs_cli.following.projections.stored_errors import StoredError
 from cqrs_cli.following.projections.swap import raise_first_error, swap_tables
 from cqrs_cli.kafka.event_tail import EventPartition
 from tests.following.projections.projector_harness import (
@@ -74,13 +76,18 @@ class SwapContract:
         run_projectors(replace(make_plan(half, new.database, "new")), half, loaded)
         assert read_tables(database) == expected_tables(logs)  # still served
 
-        def catch_up(targets: Mapping[EventPartition, int]) -> None:
-            assert targets == live.targets
-            raise_first_error(run_projectors(replace(new, targets=targets), logs, loaded))
+        def catch_up(end_offsets: Mapping[EventPartition, int]) -> None:
+            assert end_offsets == live.end_offsets
+            raise_first_error(run_projectors(replace(new, end_offsets=end_offsets), logs, loaded))
 
+        with open_engine(database) as engine:
+            stored_error = StoredError(engine, live, event_partition(0))
+            stored_error.store(CqrsError("it raised"), 7)
+        assert stored_error.exists
         swap_tables(live, new, catch_up)
         assert order_counts_by_buyer(database) == expected_tables(logs)[1]
-        assert table_names(database) == {"recent_orders", "buyers", "cqrs_positions", "cqrs_projections"}
+        assert table_names(database) == {"recent_orders", "buyers", *CONTROL.tables}
+        assert query_rows(database, "SELECT * FROM cqrs_errors") == []
         assert query_rows(database, "SELECT DISTINCT owner FROM cqrs_positions") == [("new",)]
         assert query_rows(database, "SELECT revision FROM cqrs_projections") == [(2,)]
         with open_engine(database) as engine:
@@ -97,7 +104,9 @@ class SwapContract:
         swap_tables(
             live,
             new,
-            lambda targets: raise_first_error(run_projectors(replace(new, targets=targets), half, loaded)),
+            lambda end_offsets: raise_first_error(
+                run_projectors(replace(new, end_offsets=end_offsets), half, loaded)
+            ),
         )
         older = make_plan(logs, database, "old")
         (result,) = run_projectors(older, logs, recent_orders())
@@ -116,7 +125,7 @@ class SwapContract:
         new = create_shadow_tables(live, loaded, "new")
         older: list[subprocess.Popen[str]] = []
 
-        def catch_up(targets: Mapping[EventPartition, int]) -> None:
+        def catch_up(end_offsets: Mapping[EventPartition, int]) -> None:
             older.append(
                 subprocess.Popen(
                     [sys.executable, "-c", OLDER_PROGRAM, database.url],
@@ -127,7 +136,7 @@ class SwapContract:
             )
             assert older[0].stdout is not None
             assert f"{self.meanwhile}\n" in iter(older[0].stdout.readline, "")
-            raise_first_error(run_projectors(replace(new, targets=targets), half, loaded))
+            raise_first_error(run_projectors(replace(new, end_offsets=end_offsets), half, loaded))
             assert next_offsets(database) == {0: half[event_partition(0)][-1].offset + 1}
 
         swap_tables(live, new, catch_up)
@@ -150,7 +159,9 @@ class SwapContract:
         swap_tables(
             live,
             new,
-            lambda targets: raise_first_error(run_projectors(replace(new, targets=targets), logs, loaded)),
+            lambda end_offsets: raise_first_error(
+                run_projectors(replace(new, end_offsets=end_offsets), logs, loaded)
+            ),
         )
         assert ("other", 7, "me") in query_rows(
             database, "SELECT projection, next_offset, owner FROM cqrs_positions"

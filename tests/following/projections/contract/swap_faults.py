@@ -45,8 +45,8 @@ logs = {event_partition(partition): random_log(partition, 60) for partition in r
 loaded = second_revision()
 live = make_plan(logs, database, "old")
 new = replace(live, database=dialect_of(database).shadow_address(database, live.name), owner="new")
-def catch_up(targets):
-    raise_first_error(run_projectors(replace(new, targets=targets), logs, loaded))
+def catch_up(end_offsets):
+    raise_first_error(run_projectors(replace(new, end_offsets=end_offsets), logs, loaded))
     os.kill(os.getpid(), signal.SIGKILL)
 swap_tables(live, new, catch_up)
 """
@@ -61,7 +61,7 @@ class SwapFaultsContract:
         new = create_shadow_tables(live, loaded, "new")
         take_over(replace(new, owner="other"))
         with pytest.raises(TakenOverError, match="run other took over the new tables"):
-            swap_tables(live, new, lambda targets: None)
+            swap_tables(live, new, lambda end_offsets: None)
         assert read_tables(database) == expected_tables(logs)
         assert query_rows(database, "SELECT owner FROM cqrs_positions") == [("old",)]
 
@@ -82,7 +82,7 @@ class SwapFaultsContract:
         loaded, live = second_revision(), fill_live_tables(database, logs)
         new = create_shadow_tables(live, loaded, "new")
 
-        def catch_up(targets: Mapping[EventPartition, int]) -> None:
+        def catch_up(end_offsets: Mapping[EventPartition, int]) -> None:
             raise CqrsError("no")
 
         with pytest.raises(CqrsError, match="no"):
@@ -100,8 +100,10 @@ class SwapFaultsContract:
         with open_engine(database) as engine:
 
             def begin() -> Any:
-                tail = replace(new, targets=live.targets)
-                swap_tables(live, new, lambda targets: raise_first_error(run_projectors(tail, logs, loaded)))
+                tail = replace(new, end_offsets=live.end_offsets)
+                swap_tables(
+                    live, new, lambda end_offsets: raise_first_error(run_projectors(tail, logs, loaded))
+                )
                 return engine.begin()
 
             with pytest.raises(ConfigurationError, match="have revision 2, the code has revision 1"):
@@ -120,6 +122,8 @@ class SwapFaultsContract:
         swap_tables(
             live,
             new,
-            lambda targets: raise_first_error(run_projectors(replace(new, targets=targets), logs, loaded)),
+            lambda end_offsets: raise_first_error(
+                run_projectors(replace(new, end_offsets=end_offsets), logs, loaded)
+            ),
         )
         assert order_counts_by_buyer(database) == expected_tables(logs)[1]

@@ -1,26 +1,25 @@
-"""First positions of target partitions: only the owner of the parent partition writes them.
+"""First positions of child partitions: only the owner of the parent partition writes them.
 
-Otherwise the owner of a target partition could not distinguish two cases. A new process manager must skip past events
-of the partition, but a process manager that has read the parent up to the split must read all of them.
+The owner of a child partition itself could not distinguish two cases. A new process manager must skip past events of
+the partition, but a process manager that has read the parent up to the split must read all events of the child.
 """
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.following.processes.position import ProcessPosition, position_key
 from cqrs_cli.kafka import readers
-from cqrs_cli.kafka.clients import REQUEST_TIMEOUT
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.keyspace.followed_key_space import FollowedKeySpace
-from cqrs_cli.keyspace.key_space import KeySpace, requested_key_space
 from cqrs_cli.ownership.claim import TERMINAL, Claim
 
 #: Seconds between two checks for a split of the partition.
 _HISTORY_INTERVAL = 1.0
 
 
-class TargetPartitions:
-    """The target partitions of one owner's partition.
+class ChildPartitions:
+    """The child partitions of one owner's partition.
 
     The partition history is only read for aggregates with repartitionings.
     """
@@ -30,36 +29,36 @@ class TargetPartitions:
     ) -> None:
         """`positions`: the recorded positions, which the owner has read after its fence."""
         self._plan, self._source = plan, subscription.source
-        self._topic = plan.events[subscription.source.topic]
+        self._topic = plan.events_topics[subscription.source.topic]
         self._recorded_offsets = {
             partition: position.offset
             for partition in range(self._topic.partitions)
             if (position := positions.get(position_key(self._source._replace(partition=partition))))
             is not None
         }
-        self._key_space = FollowedKeySpace(self._read_key_space, _HISTORY_INTERVAL)
+        self._key_space = FollowedKeySpace(partial(plan.read_key_space, self._source), _HISTORY_INTERVAL)
         self._pending = self._without_position(
-            target
-            for target in range(self._topic.partitions)
-            if self._key_space.current.parent(target) == self._source.partition
+            partition
+            for partition in range(self._topic.partitions)
+            if self._key_space.current.parent(partition) == self._source.partition
         )
 
-    def is_target(self) -> bool:
-        """Return True for a target partition: it has no events before its parent's split."""
-        return self._topic.is_target_partition(self._source.partition)
+    def is_child(self) -> bool:
+        """Return True for a child partition: it has no events before its parent's split."""
+        return self._topic.is_child_partition(self._source.partition)
 
     def start_positions_at_end(self) -> dict[EventPartition, ProcessPosition]:
-        """Return the first positions of target partitions for a new process manager that starts at the end of the log.
+        """Return the first positions of child partitions for a new process manager that starts at the end of the log.
 
-        The positions are after the last event of each target partition. The caller has measured the end of its own
+        The positions are after the last event of each child partition. The caller has measured the end of its own
         partition before, so a later split is after this end.
         """
         key_space = self._key_space.current
         descendants = self._without_position(  # they have keys of the partition, directly or through other partitions
-            target
-            for target in range(self._topic.partitions)
-            if not key_space.is_pending(target)
-            and self._source.partition in key_space.partitions_of(target)[:-1]
+            partition
+            for partition in range(self._topic.partitions)
+            if not key_space.is_pending(partition)
+            and self._source.partition in key_space.partitions_of(partition)[:-1]
         )
         if not descendants:
             return {}
@@ -70,20 +69,13 @@ class TargetPartitions:
         return {source: self._first_position(ends[source.partition][1]) for source in descendants}
 
     def due_positions(self, position: int) -> dict[EventPartition, ProcessPosition]:
-        """Return the first positions of pending target partitions whose split is at or before `position`, each once."""
+        """Return the first positions of pending child partitions whose split is at or before `position`, each once."""
         offsets = {**self._recorded_offsets, self._source.partition: position}
         due = {
             source for source in self._pending if self._key_space.is_ready(source.partition, lambda: offsets)
         }
         self._pending -= due
         return {source: self._first_position(0) for source in due}
-
-    def _read_key_space(self) -> KeySpace:
-        topics, plan = self._source.topics, self._plan
-        if not self._topic.is_repartitioned:
-            return self._topic.key_space
-        count = self._topic.partitions
-        return requested_key_space(plan.connection, topics, plan.partitioner, count, REQUEST_TIMEOUT)
 
     def _without_position(self, partitions: Iterable[int]) -> set[EventPartition]:
         return {
