@@ -1,4 +1,4 @@
-"""Certificates: hashes of an aggregate's topics, and their comparison with the topics at a later time. Pure."""
+"""Hashes the topics of an aggregate for a certificate, and compares a log with its certificate later. Pure."""
 
 import hashlib
 import struct
@@ -15,7 +15,7 @@ STRETCH = 10_000
 
 _pack_offset_and_timestamp = struct.Struct(">qq").pack
 _pack_length = struct.Struct(">i").pack
-_NO_VALUE = _pack_length(-1)
+_NO_VALUE = _pack_length(-1)  # a length of -1 distinguishes None from empty bytes
 
 
 class Stretch(Struct, frozen=True):
@@ -27,10 +27,10 @@ class Stretch(Struct, frozen=True):
 
 
 class LogCertificate(Struct, frozen=True):
-    """One partition of a topic: its start and end offset, and its stretches that contain records."""
+    """One partition of a topic: the extent of its log, and its stretches that contain records."""
 
-    start: int
-    end: int
+    start: int  # first offset of the log
+    end: int  # offset after the last record
     stretches: list[Stretch]
 
     @property
@@ -67,11 +67,11 @@ class LogChange(NamedTuple):
 
 
 class CertificateComparison(NamedTuple):
-    """The comparison of a log with its certificate: changes, and the numbers of unchanged and of deleted records."""
+    """The comparison of a log with its certificate: changes, and the numbers of unchanged and deleted records."""
 
     changes: list[LogChange]
-    checked: int
-    deleted: int
+    unchanged_count: int
+    deleted_count: int
 
 
 def read_certificate(text: bytes) -> Certificate:
@@ -85,8 +85,10 @@ def write_certificate(certificate: Certificate) -> bytes:
 
 
 class LogHasher:
-    """Hashes the records of a log in order. If `cut` is an offset within a stretch, the records of this stretch before
-    the offset are hashed separately, too.
+    """Hashes the records of a log in order.
+
+    `cut`: the end offset of the log in an earlier certificate, whose last stretch may have been incomplete. So the
+    records of this stretch before the cut are hashed a second time, separately.
     """
 
     def __init__(self, cut: int | None = None, stretch: int = STRETCH) -> None:
@@ -110,7 +112,7 @@ class LogHasher:
             self._hash.update(record_bytes(record))
 
     def finish(self, start: int, end: int) -> tuple[LogCertificate, Stretch | None]:
-        """Return the certificate of the records, and the partial stretch up to the cut, if it has records."""
+        """Return the certificate of the records, and the partial stretch up to the cut; None if it has no records."""
         self._save_partial()
         self._close_stretch()
         return LogCertificate(start, end, self.stretches), self._partial
@@ -152,7 +154,8 @@ def _with_length(value: bytes | None) -> bytes:
 def check_log(
     certified: LogCertificate, current: LogCertificate, partial: Stretch | None, stretch_length: int = STRETCH
 ) -> CertificateComparison:
-    """Compare a log with its certificate. `partial`: the last certified stretch, hashed up to the certificate's end.
+    """Compare a log with its certificate. `partial`: the records of the last certified stretch, hashed again up to
+    the certificate's end.
 
     If retention has deleted a part of a stretch, the stretch cannot be checked, and counts as deleted.
     """
@@ -169,7 +172,7 @@ def check_log(
     current_stretches.pop(last_start, None)
     if partial is not None:
         current_stretches[last_start] = partial
-    checked = deleted = 0
+    unchanged_count = deleted_count = 0
     for stretch in certified.stretches:
         first_offset, end_offset = (
             max(stretch.start, certified.start),
@@ -177,9 +180,9 @@ def check_log(
         )
         current_stretch = current_stretches.pop(stretch.start, None)
         if current.start > first_offset:
-            deleted += stretch.records
+            deleted_count += stretch.records
         elif current_stretch == stretch:
-            checked += stretch.records
+            unchanged_count += stretch.records
         elif end_offset <= current.end:
             changes.append(
                 LogChange(first_offset, f"offsets {first_offset} to {end_offset - 1} were altered")
@@ -191,4 +194,4 @@ def check_log(
                 f"offsets {start} to {end_offset - 1} were altered: the certificate knows no records there"
             )
             changes.append(LogChange(start, description))
-    return CertificateComparison(sorted(changes), checked, deleted)
+    return CertificateComparison(sorted(changes), unchanged_count, deleted_count)

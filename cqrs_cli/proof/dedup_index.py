@@ -1,4 +1,4 @@
-"""The versions and decided ids of a partition, as an owner stores them in its shard, in a store on disk.
+"""The versions and decided ids of a partition that is verified, in a store on disk, as an owner has them in its shard.
 
 New entries are buffered in memory, and written in batches.
 """
@@ -46,13 +46,13 @@ class DedupIndex:
             self.clock = timestamp
 
     def find_state(self, aggregate_id: str) -> StoredState | None:
-        """Return the version of an aggregate, and the command that led to this version."""
+        """Return the version of an aggregate, and the command that led to this version; None without a version."""
         return self._states.get(aggregate_id) or self._view.find_state(aggregate_id)
 
     def set_version(
         self, aggregate_id: str, version: int, command_offset: int, key_entry: bytes = b""
     ) -> None:
-        """Store the version to which a command led. `key_entry`: the aggregate's encoded `proof.keys.KeyTrace`."""
+        """Store the version to which a command led. `key_entry`: the aggregate's encoded `proof.keys.KeyEntry`."""
         self._states[aggregate_id] = StoredState(
             version, command_offset if self.parent is None else 0, 0, key_entry
         )
@@ -70,7 +70,7 @@ class DedupIndex:
         return self._ids.get((subject, command_id)) or self._view.find_dedup_entry(subject, command_id)
 
     def add_decision(self, subject: str, command_id: str, decision: DedupEntry) -> None:
-        """Store a decision at the current time of the clock."""
+        """Store the last decision on an id."""
         self._ids[subject, command_id] = decision
 
     def freeze(self) -> None:

@@ -14,13 +14,18 @@ from cqrs_cli.core.messages.command import CommandEnvelope, command_or_none
 from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
-from cqrs_cli.proof.deferred_log import Entry
-from cqrs_cli.proof.documents import deferred_document, fits_document, requested_id, resubmitted_document
+from cqrs_cli.proof.deferred_log import DeferredEntry
+from cqrs_cli.proof.documents import (
+    deferred_document_digest,
+    fits_document,
+    requested_id,
+    resubmitted_document_digest,
+)
 from cqrs_cli.proof.findings import DecidedRange, Findings
+from cqrs_cli.proof.index_entries import Lookup, OutcomeEntry
 from cqrs_cli.proof.join import find_outcome
 from cqrs_cli.proof.positions import CommandPosition, OpenDeferral, parse_parent_position
 from cqrs_cli.proof.scope import Scope
-from cqrs_cli.proof.traces import Lookup, OutcomeTrace
 
 #: Reasons of checks 1 to 5 in docs/messages.md. If no owner wrote the `deferredfrom` of a command, its outcome
 #: must have one of these reasons.
@@ -37,7 +42,8 @@ class DeferralRules:
     def __init__(
         self, scope: Scope, decided_range: DecidedRange, outcomes: Lookup, findings: Findings
     ) -> None:
-        self.open_deferrals: dict[CommandPosition, OpenDeferral] = {}  # the open deferred commands
+        #: The open deferrals, by the position of the deferred command.
+        self.open_deferrals: dict[CommandPosition, OpenDeferral] = {}
         self._scope, self._decided_range, self._outcomes, self._findings = (
             scope,
             decided_range,
@@ -45,7 +51,7 @@ class DeferralRules:
             findings,
         )
 
-    def check_outcome(self, offset: int, record: Record | None, outcome: OutcomeTrace) -> None:
+    def check_outcome(self, offset: int, record: Record | None, outcome: OutcomeEntry) -> None:
         """Check the outcome of the command at an offset."""
         envelope = command_or_none(record)
         if outcome.target is not None or outcome.type in ("cqrs.Cancel.unchanged", "cqrs.Release.unchanged"):
@@ -56,13 +62,15 @@ class DeferralRules:
         if outcome.status == "deferred" and outcome.reason != "MOVED":
             self._check_due_and_attempt(outcome, 0 if outcome.reason == "NOT_YET" else 1)
             self.open_deferrals[offset] = OpenDeferral(
-                outcome.due, outcome.attempt or 0, deferred_document(record, self._scope.mask_document)
+                outcome.due,
+                outcome.attempt or 0,
+                deferred_document_digest(record, self._scope.redact_document),
             )
         has_deferredfrom = envelope is not None and envelope.deferredfrom is not None
         if has_deferredfrom and outcome.status != "duplicate" and outcome.reason not in _REASONS_BEFORE_DEDUP:
             self._add_violation(outcome, f"is {outcome.result}, but no owner has resubmitted its command")
 
-    def _check_due_and_attempt(self, outcome: OutcomeTrace, attempt: int) -> None:
+    def _check_due_and_attempt(self, outcome: OutcomeEntry, attempt: int) -> None:
         if outcome.attempt is not None and outcome.attempt != attempt:
             self._add_violation(
                 outcome, f"is {outcome.result} at attempt {outcome.attempt} instead of {attempt}"
@@ -70,7 +78,7 @@ class DeferralRules:
         if outcome.due is not None and not (outcome.timestamp < outcome.due or outcome.due == MAX_TIMESTAMP):
             self._add_violation(outcome, f"is deferred until {rfc3339(outcome.due)}, which was in the past")
 
-    def _check_target(self, envelope: CommandEnvelope | None, outcome: OutcomeTrace) -> None:
+    def _check_target(self, envelope: CommandEnvelope | None, outcome: OutcomeEntry) -> None:
         if outcome.target is None:
             self._add_violation(outcome, "does not name the deferred command that it cancels or releases")
             return
@@ -83,11 +91,11 @@ class DeferralRules:
             self.open_deferrals[target] = replace(
                 self.open_deferrals[target], cancelled=cancelled, released=True
             )
-        elif not self._is_forgotten(target):
+        elif not self._is_unknown(target):
             self._add_violation(outcome, f"is about command {target}, which is not deferred")
 
     def _check_target_id(
-        self, target: CommandPosition, named_id: str, envelope: CommandEnvelope | None, outcome: OutcomeTrace
+        self, target: CommandPosition, named_id: str, envelope: CommandEnvelope | None, outcome: OutcomeEntry
     ) -> None:
         target_outcome = find_outcome(self._outcomes, target)
         if target_outcome is not None and (target_outcome.subject, target_outcome.cause) != (
@@ -107,7 +115,7 @@ class DeferralRules:
         self,
         record: Record | None,
         envelope: CommandEnvelope | None,
-        outcome: OutcomeTrace,
+        outcome: OutcomeEntry,
         deferredfrom: str,
     ) -> None:
         if outcome.status == "duplicate" or outcome.reason == "NOT_RELEASED":
@@ -122,9 +130,9 @@ class DeferralRules:
                 self._add_violation(
                     outcome, f"says deferredfrom {deferredfrom!r}, which is not of this partition"
                 )
-            return  # after a loss, it may name a command of a deleted topic
+            return  # after a loss, `deferredfrom` may name a command of a deleted topic
         if position not in self.open_deferrals:
-            if not self._is_forgotten(position):
+            if not self._is_unknown(position):
                 self._add_violation(
                     outcome, f"is of command {position}, which is not deferred any more, or never was"
                 )
@@ -143,7 +151,7 @@ class DeferralRules:
             return offset
         return deferredfrom if partition in self._decided_range.parents else None
 
-    def _compare_with_deferral(self, outcome: OutcomeTrace, position: CommandPosition) -> None:
+    def _compare_with_deferral(self, outcome: OutcomeEntry, position: CommandPosition) -> None:
         first_outcome, deferral = find_outcome(self._outcomes, position), self.open_deferrals[position]
         if deferral.cancelled and outcome.reason != "CANCELLED" and outcome.status != "failed":
             self._add_violation(outcome, f"is {outcome.result}, though command {position} was cancelled")
@@ -173,14 +181,17 @@ class DeferralRules:
         elif first_outcome.correlation != outcome.correlation:
             self._add_violation(outcome, f"does not have the correlationid of command {position}")
 
-    def _check_early(self, outcome: OutcomeTrace, position: CommandPosition, deferral: OpenDeferral) -> None:
-        """Check that a command was not decided before it was due. An outcome has the resubmitted record's timestamp."""
+    def _check_early(self, outcome: OutcomeEntry, position: CommandPosition, deferral: OpenDeferral) -> None:
+        """Check that a command was not decided before it was due.
+
+        The timestamp of the outcome is the timestamp of the resubmitted record.
+        """
         if deferral.due is None or deferral.released or deferral.cancelled or self._scope.loss is not None:
             return
         milliseconds_early = deferral.due - outcome.timestamp
         is_failed_by_operator = outcome.fingerprint is None
         if (
-            milliseconds_early > self._scope.max_earliness
+            milliseconds_early > self._scope.clock_tolerance
             and outcome.reason not in _REASONS_BEFORE_DUE
             and not is_failed_by_operator
         ):
@@ -192,12 +203,12 @@ class DeferralRules:
     def _resubmission_problems(
         self, record: Record, envelope: CommandEnvelope | None, position: CommandPosition, deferredfrom: str
     ) -> Iterator[str]:
-        """Yield why a record is not an owner's resubmission of the command at `position`.
+        """Yield the reasons why a record is not an owner's resubmission of the command at `position`.
 
-        If that command's record was deleted, its outcome is compared.
+        If the record of the command was deleted, the resubmission is compared with the command's outcome.
         """
-        resubmitted_digest = resubmitted_document(record, deferredfrom, self._scope.mask_document)
-        deferred_digest = self.open_deferrals[position].document
+        resubmitted_digest = resubmitted_document_digest(record, deferredfrom, self._scope.redact_document)
+        deferred_digest = self.open_deferrals[position].document_digest
         first_outcome = find_outcome(self._outcomes, position)
         if resubmitted_digest is None or envelope is None:
             yield f"is of a record that no owner wrote to resubmit command {position}"
@@ -206,20 +217,22 @@ class DeferralRules:
                 yield f"is of a record that resubmits another command than {position}"
         elif first_outcome is not None and first_outcome.fingerprint is not None:
             notbefore = envelope.notbefore
-            if not fits_document(envelope, first_outcome.fingerprint, self._scope.has_fingerprint):
+            if not fits_document(envelope, first_outcome.fingerprint, self._scope.fits_command):
                 yield f"is of a record that resubmits another command than {position}: the fingerprints differ"
             elif first_outcome.reason == "NOT_YET" and (
                 notbefore is None or due_of(notbefore) != first_outcome.due
             ):
                 yield f"is of a record that resubmits command {position} with another notbefore"
 
-    def _is_forgotten(self, command: CommandPosition) -> bool:
-        """True if a command is unknown: its outcome was deleted, or it was before an accepted loss."""
+    def _is_unknown(self, command: CommandPosition) -> bool:
+        """True if nothing is known about a command: its outcome was deleted, or it is before an accepted loss."""
         loss = self._scope.loss
         is_before_loss = loss is not None and isinstance(command, int) and command < loss.restart_command
         return is_before_loss or self._decided_range.is_deleted(command)
 
-    def compare_entries(self, entries: Mapping[CommandPosition, Entry], commands: Iterable[Record]) -> None:
+    def compare_entries(
+        self, entries: Mapping[CommandPosition, DeferredEntry], commands: Iterable[Record]
+    ) -> None:
         """Compare the open deferrals with the latest entries of the deferred topic.
 
         Call it only if no owner was deciding during the reads. `commands`: the commands that are not decided yet.
@@ -229,7 +242,7 @@ class DeferralRules:
             if entry is not None:
                 for problem in self._entry_problems(position, deferral, entry):
                     self._findings.add_violation("deferred", entry.offset, problem)
-            elif self._is_forgotten(position):
+            elif self._is_unknown(position):
                 continue
             elif isinstance(position, int):
                 self._findings.add_violation(
@@ -239,14 +252,14 @@ class DeferralRules:
                 problem = f"lacks the deferred command {position}"
                 self._findings.add_violation("deferred", self._scope.starts.get("deferred", 0), problem)
         for position, entry in entries.items():
-            if position not in self.open_deferrals and not self._is_forgotten(position):
+            if position not in self.open_deferrals and not self._is_unknown(position):
                 self._findings.add_violation(
                     "deferred", entry.offset, f"is of command {position}, which is not deferred"
                 )
         self._check_resubmitted_entries(entries, commands)
 
     def _entry_problems(
-        self, position: CommandPosition, deferral: OpenDeferral, entry: Entry
+        self, position: CommandPosition, deferral: OpenDeferral, entry: DeferredEntry
     ) -> Iterator[str]:
         """Yield the contradictions between the latest entry of a command and its outcomes."""
         if entry.cancelled != deferral.cancelled:
@@ -254,19 +267,18 @@ class DeferralRules:
         if entry.attempt != deferral.attempt:
             yield f"is attempt {entry.attempt} of command {position}, its outcome says {deferral.attempt}"
         allowed_due_times: set[int | None] = {0} if deferral.released else {deferral.due}
-        if (
-            deferral.released and entry.resubmitted_offset is not None
-        ):  # it may have been resubmitted before the release
+        # The command may have been resubmitted before the release.
+        if deferral.released and entry.resubmitted_offset is not None:
             allowed_due_times.add(deferral.due)
         if self._scope.loss is not None:  # after a loss, owners resubmit lost commands at once
             allowed_due_times.add(0)
         if deferral.due is not None and entry.due not in allowed_due_times:
             yield f"says that command {position} is due at {rfc3339(entry.due)}, but its outcomes say otherwise"
-        if deferral.document is not None and entry.document_digest != deferral.document:
+        if deferral.document_digest is not None and entry.document_digest != deferral.document_digest:
             yield f"holds another command than {position}"
 
     def _check_resubmitted_entries(
-        self, entries: Mapping[CommandPosition, Entry], commands: Iterable[Record]
+        self, entries: Mapping[CommandPosition, DeferredEntry], commands: Iterable[Record]
     ) -> None:
         positions_by_offset = {
             entry.resubmitted_offset: position
@@ -279,16 +291,16 @@ class DeferralRules:
             envelope = None if position is None else command_or_none(record)
             if position is not None and envelope is not None and envelope.deferredfrom == deferredfrom:
                 if (
-                    resubmitted_document(record, deferredfrom, self._scope.mask_document)
+                    resubmitted_document_digest(record, deferredfrom, self._scope.redact_document)
                     != entries[position].document_digest
                 ):
                     problem = f"resubmits another command than {position}, which its deferredfrom names"
                     self._findings.add_violation("commands", record.offset, problem)
                 del positions_by_offset[record.offset]
         for offset, position in positions_by_offset.items():
-            if not self._is_forgotten(position) and self._scope.loss is None:
+            if not self._is_unknown(position) and self._scope.loss is None:
                 problem = f"says that command {position} was resubmitted at {offset}: that record is another command"
                 self._findings.add_violation("deferred", entries[position].offset, problem)
 
-    def _add_violation(self, outcome: OutcomeTrace, problem: str) -> None:
+    def _add_violation(self, outcome: OutcomeEntry, problem: str) -> None:
         self._findings.add_violation("outcomes", outcome.offset, problem)

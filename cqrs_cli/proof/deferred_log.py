@@ -15,35 +15,33 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
-from cqrs_cli.proof.documents import MaskDocument, digest_of, fits_document
+from cqrs_cli.proof.documents import DocumentRedactor, digest_of, fits_document
 from cqrs_cli.proof.findings import Findings
-from cqrs_cli.proof.fingerprints import FitsCommand
+from cqrs_cli.proof.fingerprints import FingerprintCheck
+from cqrs_cli.proof.index_entries import Lookup, OutcomeEntry
 from cqrs_cli.proof.join import find_outcome
 from cqrs_cli.proof.positions import CommandPosition, command_position
 from cqrs_cli.proof.scope import Scope
-from cqrs_cli.proof.traces import Lookup, OutcomeTrace
 
 
-class Entry(NamedTuple):
-    """The latest record of a deferred command. `offset`: its offset; `resubmitted_offset`: the offset of the
-    resubmitted command.
-    """
+class DeferredEntry(NamedTuple):
+    """The latest record of a deferred command."""
 
-    offset: int
-    resubmitted_offset: int | None
+    offset: int  # of the record
+    resubmitted_offset: int | None  # of the resubmitted command in the commands topic
     cancelled: bool
-    due: int = 0
+    due: int = 0  # ms
     attempt: int = 0
     document_digest: bytes = b""  # a digest of the command
-    fixed_digest: bytes = b""  # a digest of the members that never change
+    fixed_digest: bytes = b""  # a digest of the members that no later record of the command may change
     encrypted_with: tuple[str, str] | None = None  # subject and key id, if the command is encrypted
 
 
 class DeferredLog:
     """The latest entries of a partition's deferred topic, by command.
 
-    `checked_until`: an earlier verification has checked the records before this offset. `first_unchecked`: the first
-    record whose outcome was not readable yet, from which the next verification checks; None if there is no such record.
+    `checked_until`: an earlier verification has checked the records before this offset. `first_unchecked`: the offset
+    of the first record whose outcome was not readable yet, or None. The next verification starts at this offset.
     """
 
     def __init__(
@@ -55,7 +53,7 @@ class DeferredLog:
         checked_until: int = 0,
     ) -> None:
         """`unstored_findings`: receives violations that each verification finds again, until the record is deleted."""
-        self.entries: dict[CommandPosition, Entry] = {}
+        self.entries: dict[CommandPosition, DeferredEntry] = {}
         self.first_unchecked: int | None = None
         self._scope, self._outcomes, self._checked_until = scope, outcomes, checked_until
         self._findings, self._unstored_findings = findings, unstored_findings
@@ -64,7 +62,7 @@ class DeferredLog:
         """Check the next records."""
         for record in records:
             try:
-                topic, offset, partition = read_deferral_key(record.key)
+                topic_id, offset, partition = read_deferral_key(record.key)
                 entry = None if record.value is None else read_deferral(record.key, record.value)
             except ValueError as error:
                 self._unstored_findings.add_violation(
@@ -73,7 +71,7 @@ class DeferredLog:
                 continue
             position = command_position(offset, partition)
             self._check_split(record.offset, position, entry)
-            if topic != self._scope.topic_id:
+            if topic_id != self._scope.topic_id:
                 if entry is not None and self._scope.loss is None:
                     self._unstored_findings.add_violation(
                         "deferred", record.offset, "is of another commands topic"
@@ -82,7 +80,9 @@ class DeferredLog:
                 self.entries.pop(position, None)
             else:
                 previous = self.entries.get(position)
-                self.entries[position] = latest = _summarize(record.offset, entry, self._scope.mask_document)
+                self.entries[position] = latest = _summarize(
+                    record.offset, entry, self._scope.redact_document
+                )
                 if record.offset >= self._checked_until:
                     self._check_entry(position, entry, previous, latest)
 
@@ -119,8 +119,13 @@ class DeferredLog:
             self._unstored_findings.add_violation("deferred", offset, problem)
 
     def _check_entry(
-        self, position: CommandPosition, entry: Deferral, previous: Entry | None, latest: Entry
+        self,
+        position: CommandPosition,
+        entry: Deferral,
+        previous: DeferredEntry | None,
+        latest: DeferredEntry,
     ) -> None:
+        """Compare an entry with the outcome that deferred its command, and with the command's previous record."""
         loss = self._scope.loss
         if loss is not None and isinstance(position, int) and position < loss.restart_command:
             return
@@ -130,7 +135,7 @@ class DeferredLog:
                 self.first_unchecked = latest.offset
             return
         problems = [
-            *_problems(entry, self._scope.has_fingerprint),
+            *_problems(entry, self._scope.fits_command),
             *_compare_with_outcome(outcome, position, entry),
         ]
         if previous is not None:
@@ -138,16 +143,16 @@ class DeferredLog:
         for problem in problems:
             self._findings.add_violation("deferred", latest.offset, problem)
 
-    def _compare_with_previous(self, previous: Entry, latest: Entry) -> Iterator[str]:
-        """Yield the contradictions to the command's previous record."""
+    def _compare_with_previous(self, previous: DeferredEntry, latest: DeferredEntry) -> Iterator[str]:
+        """Yield the contradictions between the latest record of a command and its previous record."""
         if latest.fixed_digest != previous.fixed_digest:
-            yield f"is another command than that of the record at offset {previous.offset}"
+            yield f"has another command than the record at offset {previous.offset}"
         if latest.attempt < previous.attempt or (previous.cancelled and not latest.cancelled):
             yield f"goes back to a state before the record at offset {previous.offset}"
         if latest.attempt == previous.attempt and latest.due not in (0, previous.due):
             yield (
-                f"is due at {rfc3339(latest.due)}, the record at offset {previous.offset} says "
-                f"{rfc3339(previous.due)}"
+                f"is due at {rfc3339(latest.due)}, but at {rfc3339(previous.due)} in the record at offset "
+                f"{previous.offset}"
             )
         if (
             previous.resubmitted_offset is None
@@ -164,16 +169,16 @@ class DeferredLog:
             yield _due_problem(latest.due, deferral_outcome, previous.resubmitted_offset)
 
 
-def _summarize(offset: int, entry: Deferral, mask: MaskDocument) -> Entry:
-    resubmitted_offset = None if entry.resubmitted_topic != entry.topic else entry.resubmitted_offset
+def _summarize(offset: int, entry: Deferral, redact: DocumentRedactor) -> DeferredEntry:
+    resubmitted_offset = None if entry.resubmitted_topic_id != entry.topic_id else entry.resubmitted_offset
     fixed_members = f"{entry.subject}\0{entry.id}\0{entry.fingerprint}\0{entry.version}\0{entry.timestamp}\0"
-    return Entry(
+    return DeferredEntry(
         offset,
         resubmitted_offset,
         entry.cancelled,
         entry.due,
         entry.attempt,
-        digest_of(mask(entry.command)),
+        digest_of(redact(entry.command)),
         digest_of(fixed_members.encode() + entry.command),
         _encryption_key_of(entry),
     )
@@ -184,12 +189,12 @@ def _encryption_key_of(entry: Deferral) -> tuple[str, str] | None:
     return (entry.subject, min(kids)) if kids else None
 
 
-def _problems(entry: Deferral, has_fingerprint: FitsCommand) -> Iterator[str]:
+def _problems(entry: Deferral, fits_command: FingerprintCheck) -> Iterator[str]:
     """Yield the contradictions within an entry."""
-    if (entry.resubmitted_offset is None) != (not entry.resubmitted_topic):
+    if (entry.resubmitted_offset is None) != (not entry.resubmitted_topic_id):
         yield "has only one of the offset and the topic of its resubmitted command"
-    elif entry.resubmitted_topic not in ("", entry.topic):
-        yield f"says that its command was resubmitted to another commands topic, {entry.resubmitted_topic!r}"
+    elif entry.resubmitted_topic_id not in ("", entry.topic_id):
+        yield f"names another commands topic for its resubmitted command, {entry.resubmitted_topic_id!r}"
     if entry.reason != (Reason.LATER if entry.attempt else Reason.NOT_YET).name:
         yield f"is {entry.reason} at attempt {entry.attempt}"
     subject = entry.subject.encode()
@@ -204,12 +209,12 @@ def _problems(entry: Deferral, has_fingerprint: FitsCommand) -> Iterator[str]:
         yield "holds a command with a deferredfrom"
     if len(kids := kids_of_document(entry.command)) > 1:
         yield f"holds a command that is encrypted with the keys {' and '.join(sorted(kids))}"
-    if not fits_document(envelope, entry.fingerprint, has_fingerprint):
+    if not fits_document(envelope, entry.fingerprint, fits_command):
         yield "does not have the fingerprint of its command"
 
 
-def _compare_with_outcome(outcome: OutcomeTrace, position: CommandPosition, entry: Deferral) -> Iterator[str]:
-    """Yield the contradictions to the outcome that deferred the command."""
+def _compare_with_outcome(outcome: OutcomeEntry, position: CommandPosition, entry: Deferral) -> Iterator[str]:
+    """Yield the contradictions between an entry and the outcome that deferred its command."""
     entry_values = (entry.subject, entry.id, entry.fingerprint, entry.version, entry.timestamp)
     outcome_values = (outcome.subject, outcome.cause, outcome.fingerprint, outcome.version, outcome.timestamp)
     names = ("subject", "id", "fingerprint", "version", "timestamp")
@@ -217,7 +222,7 @@ def _compare_with_outcome(outcome: OutcomeTrace, position: CommandPosition, entr
         if entry_value != outcome_value:
             yield f"has the {name} {entry_value!r}, the outcome of command {position} {outcome_value!r}"
     if entry.attempt < (outcome.attempt or 0):
-        yield f"is attempt {entry.attempt}, the outcome of command {position} says {outcome.attempt}"
+        yield f"is attempt {entry.attempt}, but {outcome.attempt} in the outcome of command {position}"
     elif entry.attempt == outcome.attempt:
         if entry.due not in (0, outcome.due):
             yield _due_problem(entry.due, outcome, position)
@@ -225,6 +230,6 @@ def _compare_with_outcome(outcome: OutcomeTrace, position: CommandPosition, entr
             yield f"is {entry.reason}, the outcome of command {position} {outcome.reason}"
 
 
-def _due_problem(due: int, outcome: OutcomeTrace, command: CommandPosition) -> str:
+def _due_problem(due: int, outcome: OutcomeEntry, command: CommandPosition) -> str:
     outcome_due = "no time" if outcome.due is None else rfc3339(outcome.due)
-    return f"is due at {rfc3339(due)}, the outcome of command {command} says {outcome_due}"
+    return f"is due at {rfc3339(due)}, but at {outcome_due} in the outcome of command {command}"

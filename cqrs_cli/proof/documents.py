@@ -1,4 +1,7 @@
-"""Documents of deferred commands: as received, as stored in the deferred topic, and as resubmitted by owners."""
+"""Digests of the documents of a deferred command, as received, as stored in the deferred topic, and as resubmitted.
+
+`verify` compares them: an owner must store and resubmit the command that it received.
+"""
 
 from collections.abc import Callable
 from hashlib import blake2b
@@ -16,10 +19,10 @@ from cqrs_cli.core.messages.json import read_members
 from cqrs_cli.core.messages.payload_reference import data_of_document, with_data
 from cqrs_cli.core.messages.reasons import CheckFailed
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.proof.fingerprints import FitsCommand
+from cqrs_cli.proof.fingerprints import FingerprintCheck
 
-#: Reduces a command's document to the part that is compared.
-MaskDocument: TypeAlias = Callable[[bytes], bytes]
+#: Reduces a command's document to the part that is compared; `bytes` leaves the document unchanged.
+DocumentRedactor: TypeAlias = Callable[[bytes], bytes]
 
 # Whitespace of up to two characters, which a sender in binary content mode may have put around its data. A document
 # does not preserve it.
@@ -33,13 +36,13 @@ def digest_of(document: bytes) -> bytes:
     return blake2b(document, digest_size=8).digest()
 
 
-def document_mask(aggregate: Aggregate | None) -> MaskDocument:
-    """Return a function that masks the parts of a command document that encryption changes: personal values, and the
+def document_redactor(aggregate: Aggregate | None) -> DocumentRedactor:
+    """Return a function that redacts the parts of a command document that encryption changes: personal values, and the
     SHA-256 of a payload, because the encrypted payload is uploaded as a new payload. If the code does not know the
-    type, all data are masked, because any member may be personal. Without the code (None) this applies to each type.
+    type, all data are redacted, because any member may be personal. Without the code (None) no type is known.
     """
 
-    def mask(document: bytes) -> bytes:
+    def redact(document: bytes) -> bytes:
         try:
             members = read_members(document)
             command_type = msgspec.json.decode(members["type"], type=str)
@@ -52,27 +55,31 @@ def document_mask(aggregate: Aggregate | None) -> MaskDocument:
         except (ValueError, KeyError, RecursionError):  # not a document; msgspec's errors are ValueErrors
             return document
 
-    return mask
+    return redact
 
 
-def deferred_document(record: Record | None, mask: MaskDocument = bytes) -> bytes | None:
+def deferred_document_digest(record: Record | None, redact: DocumentRedactor = bytes) -> bytes | None:
     """Return the digest of the document that deferring this command writes; None for a deleted or invalid record."""
     try:
-        return None if record is None else digest_of(mask(structured_document(record, read_command(record))))
+        return (
+            None if record is None else digest_of(redact(structured_document(record, read_command(record))))
+        )
     except CheckFailed:
         return None
 
 
-def resubmitted_document(record: Record, deferredfrom: str, mask: MaskDocument = bytes) -> bytes | None:
+def resubmitted_document_digest(
+    record: Record, deferredfrom: str, redact: DocumentRedactor = bytes
+) -> bytes | None:
     """Return the digest of the document that this record resubmits; None if no owner has written the record."""
     end = b',"deferredfrom":"%s"}' % deferredfrom.encode()
     value = record.value or b""
     if record.headers != HEADERS or not value.endswith(end):
         return None
-    return digest_of(mask(value[: -len(end)] + b"}"))
+    return digest_of(redact(value[: -len(end)] + b"}"))
 
 
-def fits_document(envelope: CommandEnvelope, fingerprint: int, fits: FitsCommand) -> bool:
+def fits_document(envelope: CommandEnvelope, fingerprint: int, fits: FingerprintCheck) -> bool:
     """True if the envelope has the fingerprint `fingerprint`, possibly with whitespace around its data."""
     command_type, data, expected = envelope.type, bytes(envelope.data), envelope.expected_text()
     if fits(fingerprint, command_type, data, expected):

@@ -4,11 +4,11 @@ from cqrs_cli.core.messages.reasons import is_remembered
 from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.proof.dedup_index import DedupIndex
 from cqrs_cli.proof.findings import DecidedRange, Findings, Losses
+from cqrs_cli.proof.index_entries import Lookup, OutcomeEntry
 from cqrs_cli.proof.join import find_outcome
 from cqrs_cli.proof.positions import CommandPosition, command_position
 from cqrs_cli.proof.scope import Scope
-from cqrs_cli.proof.traces import Lookup, OutcomeTrace
-from cqrs_cli.proof.verdict import REASONS_BEFORE_LOOKUP
+from cqrs_cli.proof.verdict import REASONS_BEFORE_STATE_LOOKUP
 
 
 class Duplicates:
@@ -27,22 +27,27 @@ class Duplicates:
         dedup: DedupIndex,
         findings: Findings,
     ) -> None:
-        self._shortest = scope.shortest_window
-        self._longest = max(scope.shortest_window, scope.longest_window or 0)
+        self._shortest_window = scope.shortest_window
+        self._longest_window = max(scope.shortest_window, scope.longest_window or 0)
         self._decided_range = decided_range
         self._losses = losses
         self._outcomes = outcomes
         self._dedup = dedup
         self._findings = findings
 
-    def check_decision(self, command_offset: int, outcome: OutcomeTrace) -> None:
+    def check_decision(self, command_offset: int, outcome: OutcomeEntry) -> None:
         """Check one outcome, and store its decision.
 
         Failed commands are not stored, because their ids may be retried; duplicates are not stored either. A command
         that fails before the owner looks up its id is skipped.
         """
         subject, id, fingerprint = outcome.subject, outcome.cause, outcome.fingerprint
-        if subject is None or id is None or fingerprint is None or outcome.reason in REASONS_BEFORE_LOOKUP:
+        if (
+            subject is None
+            or id is None
+            or fingerprint is None
+            or outcome.reason in REASONS_BEFORE_STATE_LOOKUP
+        ):
             return
         previous = self._dedup.find_dedup_entry(subject, id)
         if outcome.original is not None:
@@ -53,7 +58,7 @@ class Duplicates:
         if not (failed or is_remembered(outcome.status, outcome.reason)):
             return
         age = 0 if previous is None else self._dedup.clock - previous.timestamp
-        if previous is not None and age <= self._shortest:
+        if previous is not None and age <= self._shortest_window:
             problem = (
                 f"decides id {id!r} of {subject!r} again, as command {_position_of(previous)} {age} ms before"
             )
@@ -73,7 +78,7 @@ class Duplicates:
     def _check_duplicate(
         self,
         command_offset: int,
-        outcome: OutcomeTrace,
+        outcome: OutcomeEntry,
         original: tuple[CommandPosition, str, int, int],
         last_decision: DedupEntry | None,
     ) -> None:
@@ -101,8 +106,11 @@ class Duplicates:
             )
         elif (first_outcome.fingerprint == outcome.fingerprint) != (outcome.status == "duplicate"):
             problem = f"is {outcome.result}, which contradicts the fingerprint of command {position}"
-        elif age > self._longest and status != "deferred":
-            problem = f"points to command {position} {age} ms before, though an id is remembered for {self._longest} ms"
+        elif age > self._longest_window and status != "deferred":
+            problem = (
+                f"points to command {position} {age} ms before, though an id is remembered for "
+                f"{self._longest_window} ms"
+            )
         if problem:
             self._findings.add_violation("outcomes", outcome.offset, problem)
 

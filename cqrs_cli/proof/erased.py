@@ -13,7 +13,7 @@ from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.core.messages.reasons import CheckFailed
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import parse_timestamp
-from cqrs_cli.proof.keys import KeyTrace
+from cqrs_cli.proof.keys import KeyEntry
 
 #: The bytes that each `Erased` event contains, and few other events.
 _ERASED_MARKER = b'"cqrs.Erased"'
@@ -51,22 +51,23 @@ class ErasedAggregate:
     active_key_position: tuple[int, int] = (0, 0)
 
     @property
-    def key_entry(self) -> KeyTrace:
+    def key_entry(self) -> KeyEntry:
         """A key entry with which `find_state_problems` reports stored values encrypted with a deleted key."""
-        return KeyTrace(None, tuple(self.erased_kids), 0, self.last.version)
+        return KeyEntry(None, tuple(self.erased_kids), 0, self.last.version)
 
-    def spared_key(self, kids: Container[str], version: int) -> str | None:
-        """Return the active key if it is in `kids` and encrypts data from before the last erasure, else None.
+    def surviving_key(self, kids: Container[str], version: int) -> str | None:
+        """Return the id of the active key if it encrypts data that are older than the last erasure, else None.
 
-        `version`: the aggregate's version of the data. Also None for a deleted key that is in the keys topic again:
-        such a key is reported once, not with each record that it decrypts.
+        `kids`: ids of the keys that encrypt the data. `version`: the aggregate's version in the data. The result is
+        also None for a deleted key that is in the keys topic again: such a key is reported once, not with each record
+        that it decrypts.
         """
-        is_spared = self.active_kid in kids and self.active_kid not in self.erased_kids
-        return self.active_kid if is_spared and version < self.last.version else None
+        was_not_deleted = self.active_kid in kids and self.active_kid not in self.erased_kids
+        return self.active_kid if was_not_deleted and version < self.last.version else None
 
 
-def spared_key_text(kid: str) -> str:
-    """Return the message text for a key that `spared_key` returns."""
+def surviving_key_text(kid: str) -> str:
+    """Return the message text for a key that `surviving_key` returns."""
     return f"key {kid}, which no erasure has deleted: anyone with the keyring can decrypt it"
 
 

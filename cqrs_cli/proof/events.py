@@ -1,4 +1,4 @@
-"""Read events: check that the events of one command are consecutive, complete and in order."""
+"""Reads events for `verify`: checks that the events of one command are consecutive, complete and in order."""
 
 from collections.abc import Iterable, Iterator
 
@@ -10,22 +10,25 @@ from cqrs_cli.core.messages.json import read_members
 from cqrs_cli.core.messages.payload_reference import ATTRIBUTES
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.findings import Findings
+from cqrs_cli.proof.index_entries import OFFSET_LIMIT, EventsEntry, IndexWriter, text_checksum
 from cqrs_cli.proof.scope import PersonalScope, Scope, TimestampText
-from cqrs_cli.proof.traces import LIMIT, EventsTrace, Traces, text_sum
 
 
 class Events:
     """Reads the events of a partition in the order of the log; call `finish_events` after the last event."""
 
-    def __init__(self, scope: Scope, traces: Traces, outcomes: Traces, findings: Findings) -> None:
+    def __init__(
+        self, scope: Scope, writer: IndexWriter, outcome_writer: IndexWriter, findings: Findings
+    ) -> None:
         self.count = 0
         self._scope = scope
-        self._traces = traces
-        self._outcomes = outcomes
+        self._writer = writer
+        self._outcome_writer = outcome_writer
         self._findings = findings
         self._timestamp_text = TimestampText()
-        self._command = -1
-        self._open_events: EventsTrace | None = None  # the events of `_command` so far
+        self._command_offset = -1
+        #: The events so far of the command at `_command_offset`.
+        self._open_events: EventsEntry | None = None
 
     def read(self, records: Iterable[Record]) -> None:
         """Check the next records, and add them to the index."""
@@ -48,21 +51,23 @@ class Events:
                 self._add_event(record, event, command, index)
 
     @property
-    def open_events(self) -> tuple[int, EventsTrace] | None:
-        """The last command and its events so far; more events may follow."""
-        return None if self._open_events is None else (self._command, self._open_events)
+    def open_events(self) -> tuple[int, EventsEntry] | None:
+        """The offset of the last command, and its events so far; more events may follow."""
+        return None if self._open_events is None else (self._command_offset, self._open_events)
 
-    def continue_with(self, open_events: tuple[int, EventsTrace] | None) -> None:
+    def continue_with(self, open_events: tuple[int, EventsEntry] | None) -> None:
         """Continue after an earlier verification, which returned `open_events`."""
         if open_events is not None:
-            self._command, self._open_events = open_events
+            self._command_offset, self._open_events = open_events
 
     def finish_events(self, findings: Findings | None = None) -> None:
         """Add the events of the last command to the index. `findings` receives violations of the order, if given."""
         if self._open_events is not None:
-            after_loss = self._outcomes.topic_recreated and self._is_after_loss(self._open_events.offset)
-            self._traces.add_entry(
-                self._command,
+            after_loss = self._outcome_writer.topic_recreated and self._is_after_loss(
+                self._open_events.offset
+            )
+            self._writer.add_entry(
+                self._command_offset,
                 self._open_events.offset,
                 self._open_events,
                 after_loss=after_loss,
@@ -114,12 +119,12 @@ class Events:
         events = self._open_events
         if (
             events is None
-            or command_offset != self._command
+            or command_offset != self._command_offset
             or self._is_loss_between(events.offset, record.offset)
         ):
             self.finish_events()
             self._open_events = events = _index_entry(record, event, index)
-            self._command = command_offset
+            self._command_offset = command_offset
         if index < events.events_read:
             self._findings.add_violation("events", record.offset, f"repeats event {event.id}")
             return
@@ -133,7 +138,7 @@ class Events:
         if self._scope.personal is not None:
             self._add_key(record.offset, event, events)
 
-    def _add_key(self, offset: int, event: EventEnvelope, events: EventsTrace) -> None:
+    def _add_key(self, offset: int, event: EventEnvelope, events: EventsEntry) -> None:
         try:
             key = key_of_event(event)
         except ValueError:  # already reported
@@ -146,21 +151,21 @@ class Events:
         events.kid, events.is_erasure = key
 
     def _is_loss_between(self, first_offset: int, offset: int) -> bool:
-        """True if the accepted loss is between two offsets: then their events are not of one command."""
+        """True if the accepted loss is between two offsets: then the events at these offsets are of two commands."""
         return self._is_after_loss(offset) and not self._is_after_loss(first_offset)
 
     def _is_after_loss(self, offset: int) -> bool:
-        return self._scope.loss is not None and offset >= self._scope.loss.events
+        return self._scope.loss is not None and offset >= self._scope.loss.events_end
 
 
 def _index_entry(
-    record: Record, event: EventEnvelope, index: int, template: EventsTrace | None = None
-) -> EventsTrace:
+    record: Record, event: EventEnvelope, index: int, template: EventsEntry | None = None
+) -> EventsEntry:
     """Return the index entry of a command's events, made from one event. With `template`, copy its offsets and key, so
     that both entries can be compared.
     """
     offset, events_read = (record.offset, 0) if template is None else (template.offset, template.events_read)
-    return EventsTrace(
+    return EventsEntry(
         offset,
         record.timestamp,
         event.subject,
@@ -170,7 +175,7 @@ def _index_entry(
         event.eventcount,
         events_read,
         *((None, False) if template is None else (template.kid, template.is_erasure)),
-        propagated=text_sum(*event.propagated_texts()),
+        propagated_checksum=text_checksum(*event.propagated_texts()),
     )
 
 
@@ -188,8 +193,10 @@ def _key_problems(personal: PersonalScope, event: EventEnvelope) -> Iterator[str
     except ValueError as error:
         yield f"cannot be read: {error}"
         return
-    if personal.active_keys is not None:
-        yield from personal.active_keys.find_damaged_event_values(event.subject, event.id, bytes(event.data))
+    if personal.damage_finder is not None:
+        yield from personal.damage_finder.find_damaged_event_values(
+            event.subject, event.id, bytes(event.data)
+        )
 
 
 def _read_position(event: EventEnvelope) -> tuple[int, int, int]:
@@ -197,7 +204,7 @@ def _read_position(event: EventEnvelope) -> tuple[int, int, int]:
     partition, command, index = event.position()
     if f"{partition}/{command}/{index}" != event.id:
         raise ValueError(f"its id is {event.id!r}")
-    if not index < event.eventcount < 2**31 or not index < event.aggregateversion < LIMIT:
+    if not index < event.eventcount < 2**31 or not index < event.aggregateversion < OFFSET_LIMIT:
         raise ValueError(
             f"its eventindex is {index}, eventcount {event.eventcount}, aggregateversion {event.aggregateversion}"
         )

@@ -1,8 +1,8 @@
-"""Recompute the fingerprints of commands.
+"""Compares the fingerprints in outcomes with the commands, for `verify`.
 
 Fingerprints leave out personal fields. A new personal-data annotation changes the fingerprints of later commands, but
-outcomes keep the fingerprints of the earlier code. So verification accepts the fingerprint of any earlier code: it may
-have left out some of the members that are personal now, or any members of a type that the current code does not know.
+outcomes keep the fingerprints of the earlier code. So verification accepts the fingerprint of any earlier code. Earlier
+code may have left out some of the members that are personal now, or any members of a type that is now unknown.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,34 +17,34 @@ from cqrs_cli.core.messages.fingerprint import Fingerprint, fingerprint, fingerp
 from cqrs_cli.core.messages.json import read_members
 
 #: (fingerprint, type, data, expected version): True if the fingerprint may be of such a command.
-FitsCommand: TypeAlias = Callable[[int | None, str, Raw | bytes, str | None], bool]
+FingerprintCheck: TypeAlias = Callable[[int | None, str, Raw | bytes, str | None], bool]
 
 #: The maximal number of members that may have been left out: 1,024 possible fingerprints. With more, any fingerprint
 #: fits.
 MAX_LEFT_OUT = 10
 
-#: Placeholder for a personal member that a command lacks. A fingerprint that leaves out any member is computed from the
-#: data as serialized again, even if the data have no such member.
+#: Placeholder for a personal member that a command lacks. Code with personal fields computes fingerprints from
+#: serialized members, not from the sender's bytes, even if the data have no personal member.
 _MISSING_MEMBER = "\0"
 
 
 def fits_whole(
     stored_fingerprint: int | None, command_type: str, data: Raw | bytes, expected: str | None
 ) -> bool:
-    """True if `stored_fingerprint` is the fingerprint. For aggregates without personal fields, which have one
-    fingerprint per command.
+    """True if `stored_fingerprint` is the fingerprint of the command. This check is for aggregates without personal
+    fields, whose commands have only one possible fingerprint.
     """
     return stored_fingerprint == fingerprint(command_type, data, expected)
 
 
-def fingerprint_check_of(aggregate: Aggregate | None) -> FitsCommand:
+def fingerprint_check_of(aggregate: Aggregate | None) -> FingerprintCheck:
     """Return the check for an aggregate's commands; without its code (None) no field counts as personal."""
     if aggregate is None or not aggregate.has_personal_fields:
         return fits_whole
     return _fits_any_code(fingerprint_function(aggregate), personal_members(aggregate))
 
 
-def _fits_any_code(current: Fingerprint, personal_by_type: Mapping[str, frozenset[str]]) -> FitsCommand:
+def _fits_any_code(current: Fingerprint, personal_by_type: Mapping[str, frozenset[str]]) -> FingerprintCheck:
     def fits(
         stored_fingerprint: int | None, command_type: str, data: Raw | bytes, expected: str | None
     ) -> bool:
@@ -69,8 +69,10 @@ fits_without_code = _fits_any_code(fingerprint, {})
 def _earlier_fingerprints(
     command_type: str, present: Iterable[str], absent: frozenset[str]
 ) -> Iterator[Fingerprint]:
-    """Yield the fingerprint functions of earlier code: without personal fields, without this type, and with some of its
-    personal members.
+    """Yield the fingerprint functions that earlier code may have used.
+
+    Earlier code may have annotated no field as personal, may have lacked this type, or may have annotated some of its
+    members. `present`, `absent`: the personal members that the data have, and that the data lack.
     """
     yield fingerprint
     yield fingerprint_without({})

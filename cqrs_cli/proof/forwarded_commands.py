@@ -1,7 +1,7 @@
 """The commands that a partition has forwarded (`MOVED`), and the commands that it has received (`forwardedfrom`).
 
 Both sides count the commands of each pair of partitions, with a sum of hashes over original position, key and document.
-If the tallies agree, every command has arrived unaltered. They also differ if a client has copied a record with its
+If the tallies agree, every command has arrived unaltered. Tallies also differ if a client has copied a record with its
 `forwardedfrom`, or if retention has deleted records; `missing_commands` finds the commands that are really missing or
 altered.
 """
@@ -18,11 +18,14 @@ from cqrs_cli.core.messages.reasons import CheckFailed
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.documents import fits_document
 from cqrs_cli.proof.findings import CommandTally
-from cqrs_cli.proof.fingerprints import FitsCommand
+from cqrs_cli.proof.fingerprints import FingerprintCheck
+from cqrs_cli.proof.index_entries import OutcomeEntry
 from cqrs_cli.proof.positions import command_position
-from cqrs_cli.proof.traces import LIMIT, OutcomeTrace
 
 _ATTRIBUTE = b'"forwardedfrom"'
+
+#: Hashes are below this number. Their sum in a tally is taken modulo it.
+_HASH_LIMIT = 2**63
 
 
 class ForwardedCommands:
@@ -35,7 +38,7 @@ class ForwardedCommands:
         self._forwarded_to, self._received_from = dict(forwarded_to), dict(received_from)
 
     def count_command(
-        self, partition: int, offset: int, record: Record | None, outcome: OutcomeTrace | None
+        self, partition: int, offset: int, record: Record | None, outcome: OutcomeEntry | None
     ) -> None:
         """Count the command at `offset` of `partition`, if it was forwarded or received."""
         if outcome is not None and outcome.reason == "MOVED" and outcome.movedto is not None:
@@ -84,15 +87,15 @@ def missing_commands(
     outcomes: Iterable[Record],
     originals: Iterable[Record],
     commands: Iterable[Record],
-    since: int | None,
-    fits: FitsCommand,
+    complete_since: int | None,
+    fits: FingerprintCheck,
 ) -> Iterator[tuple[int, str]]:
     """Yield the outcome offset and a message for each command that `source` forwarded to partition `target`, but that
     `target` lacks, or has with other content.
 
     `originals`: the commands of `source`; `commands`: the commands of `target`. A command whose original was deleted is
-    compared with its outcome. `since` (ms): retention may have deleted commands that arrived in `target` before this
-    time; None: no record was deleted.
+    compared with its outcome. `complete_since` (ms): retention may have deleted commands that arrived in `target`
+    before this time; None: no record was deleted.
     """
     missing: dict[ForwardOrigin, _MovedOutcome] = {}
     for record in outcomes:
@@ -101,7 +104,11 @@ def missing_commands(
         except ValueError:
             continue  # the verification reports it
         data = outcome.data
-        if data.reason == "MOVED" and data.movedto == target and (since is None or record.timestamp > since):
+        if (
+            data.reason == "MOVED"
+            and data.movedto == target
+            and (complete_since is None or record.timestamp > complete_since)
+        ):
             origin = ForwardOrigin(source, data.offset, outcome.causationid or "")
             missing[origin] = _MovedOutcome(record.offset, outcome)
     offsets = {origin.offset for origin in missing}
@@ -136,7 +143,7 @@ def missing_commands(
             yield offset, f"is MOVED, but partition {target} {problem}"
 
 
-def _fits(outcome: OutcomeEnvelope, record: Record, fits: FitsCommand) -> bool:
+def _fits(outcome: OutcomeEnvelope, record: Record, fits: FingerprintCheck) -> bool:
     """True if a received command has the content that the `MOVED` outcome of its deleted original names."""
     envelope, fingerprint = command_or_none(record), outcome.data.fingerprint
     if envelope is None or not isinstance(fingerprint, int):
@@ -166,9 +173,9 @@ def _digest(record: Record) -> bytes:
 
 def _count(tallies: dict[int, CommandTally], partition: int, hash_value: int) -> None:
     count, total = tallies.get(partition, (0, 0))
-    tallies[partition] = (count + 1, (total + hash_value) % LIMIT)
+    tallies[partition] = (count + 1, (total + hash_value) % _HASH_LIMIT)
 
 
 def _hash(partition: int, offset: int, digest: bytes | None) -> int:
     combined = blake2b(f"{partition}/{offset}/".encode() + (digest or b""), digest_size=8).digest()
-    return int.from_bytes(combined, "big") % LIMIT
+    return int.from_bytes(combined, "big") % _HASH_LIMIT

@@ -1,4 +1,4 @@
-"""Join each command record with the index entries of its outcome, events and dead letter, in the order of offsets."""
+"""Joins each command record with the index entries of its outcome, events and dead letter, in the order of offsets."""
 
 from collections.abc import Callable, Iterator
 from typing import Generic, NamedTuple, TypeVar
@@ -6,14 +6,21 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.proof.index_entries import (
+    OFFSET_LIMIT,
+    DeadLetterEntry,
+    EventsEntry,
+    Index,
+    Lookup,
+    OutcomeEntry,
+)
 from cqrs_cli.proof.positions import CommandPosition
-from cqrs_cli.proof.traces import LIMIT, DeadLetterTrace, EventsTrace, Index, Lookup, OutcomeTrace
 
 _T = TypeVar("_T")
 
-_decode_outcome: Callable[[bytes], OutcomeTrace] = msgspec.msgpack.Decoder(OutcomeTrace).decode
-decode_events_entry: Callable[[bytes], EventsTrace] = msgspec.msgpack.Decoder(EventsTrace).decode
-_decode_dead_letter: Callable[[bytes], DeadLetterTrace] = msgspec.msgpack.Decoder(DeadLetterTrace).decode
+_decode_outcome: Callable[[bytes], OutcomeEntry] = msgspec.msgpack.Decoder(OutcomeEntry).decode
+decode_events_entry: Callable[[bytes], EventsEntry] = msgspec.msgpack.Decoder(EventsEntry).decode
+_decode_dead_letter: Callable[[bytes], DeadLetterEntry] = msgspec.msgpack.Decoder(DeadLetterEntry).decode
 
 
 class JoinedCommand(NamedTuple):
@@ -21,9 +28,9 @@ class JoinedCommand(NamedTuple):
 
     offset: int
     command: Record | None
-    outcome: OutcomeTrace | None
-    events: EventsTrace | None
-    dead_letter: DeadLetterTrace | None
+    outcome: OutcomeEntry | None
+    events: EventsEntry | None
+    dead_letter: DeadLetterEntry | None
 
 
 def join(
@@ -31,14 +38,14 @@ def join(
 ) -> Iterator[JoinedCommand]:
     """Yield each offset that at least one of the sources has, in order."""
     records = _Head((record.offset, record) for record in commands)
-    outcome_entries = _Head((offset, _decode_outcome(trace)) for offset, trace in outcomes.entries())
-    event_entries = _Head((offset, decode_events_entry(trace)) for offset, trace in events.entries())
+    outcome_entries = _Head((offset, _decode_outcome(entry)) for offset, entry in outcomes.entries())
+    event_entries = _Head((offset, decode_events_entry(entry)) for offset, entry in events.entries())
     dead_letter_entries = _Head(
-        (offset, _decode_dead_letter(trace)) for offset, trace in dead_letters.entries()
+        (offset, _decode_dead_letter(entry)) for offset, entry in dead_letters.entries()
     )
     while True:
         offset = min(records.offset, outcome_entries.offset, event_entries.offset, dead_letter_entries.offset)
-        if offset == LIMIT:
+        if offset == OFFSET_LIMIT:
             return
         yield JoinedCommand(
             offset,
@@ -50,7 +57,7 @@ def join(
 
 
 class _Head(Generic[_T]):
-    """The next item of a sorted source; `offset` is its offset, `LIMIT` at the end."""
+    """The next item of a sorted source; `offset` is its offset, `OFFSET_LIMIT` at the end."""
 
     def __init__(self, source: Iterator[tuple[int, _T]]) -> None:
         self._source = source
@@ -63,27 +70,27 @@ class _Head(Generic[_T]):
         if self.offset != offset:
             return None
         value = self._value
-        self.offset, self._value = next(self._source, (LIMIT, None))
+        self.offset, self._value = next(self._source, (OFFSET_LIMIT, None))
         return value
 
 
-def find_outcome(outcomes: Lookup, command: CommandPosition) -> OutcomeTrace | None:
+def find_outcome(outcomes: Lookup, command: CommandPosition) -> OutcomeEntry | None:
     """Return the outcome of a command, or None."""
-    trace = outcomes.find_entry(command)
-    return None if trace is None else _decode_outcome(trace)
+    entry = outcomes.find_entry(command)
+    return None if entry is None else _decode_outcome(entry)
 
 
-def find_first_outcome(outcomes: Index, command_offset: int) -> tuple[int, OutcomeTrace] | None:
-    """Return the first command from `command_offset` on that has an outcome, with this outcome, or None."""
+def find_first_outcome(outcomes: Index, command_offset: int) -> tuple[int, OutcomeEntry] | None:
+    """Return offset and outcome of the first command with an outcome, at or after `command_offset`; None without it."""
     if (outcome := find_outcome(outcomes, command_offset)) is not None:
         return command_offset, outcome
-    later = (
-        (offset, _decode_outcome(trace)) for offset, trace in outcomes.entries() if offset > command_offset
+    later_outcomes = (
+        (offset, _decode_outcome(entry)) for offset, entry in outcomes.entries() if offset > command_offset
     )
-    return next(later, None)
+    return next(later_outcomes, None)
 
 
-def find_events(events: Index, command_offset: int) -> EventsTrace | None:
+def find_events(events: Index, command_offset: int) -> EventsEntry | None:
     """Return the events of a command, or None."""
-    trace = events.find_entry(command_offset)
-    return None if trace is None else decode_events_entry(trace)
+    entry = events.find_entry(command_offset)
+    return None if entry is None else decode_events_entry(entry)

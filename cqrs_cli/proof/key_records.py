@@ -1,4 +1,4 @@
-"""Check the records of the keys topic one by one, and keep the last record of each aggregate."""
+"""Checks the records of the keys topic one by one, and keeps the last record of each aggregate, for `verify`."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple

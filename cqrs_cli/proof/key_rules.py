@@ -11,9 +11,9 @@ from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.dedup_index import DedupIndex
 from cqrs_cli.proof.findings import Findings
-from cqrs_cli.proof.keys import KeyTrace, encode_key_entry, read_key_entry
+from cqrs_cli.proof.index_entries import EventsEntry, OutcomeEntry
+from cqrs_cli.proof.keys import KeyEntry, encode_key_entry, read_key_entry
 from cqrs_cli.proof.scope import Scope
-from cqrs_cli.proof.traces import EventsTrace, OutcomeTrace
 
 #: The prefix of the erase command's outcome types.
 _ERASE_PREFIX = f"{ERASE}."
@@ -31,12 +31,12 @@ class KeyRules:
     """Checks the commands in order, after `Versions` has stored the version of each command."""
 
     def __init__(self, scope: Scope, dedup: DedupIndex, findings: Findings, events_complete: bool) -> None:
-        """`events_complete`: the events are complete from the first event on."""
+        """`events_complete`: no event was deleted before a verification read it."""
         self._scope, self._dedup, self._findings = scope, dedup, findings
-        self._is_complete = events_complete and scope.loss is None
+        self._has_all_events = events_complete and scope.loss is None
 
     def check_keys(
-        self, record: Record | None, outcome: OutcomeTrace | None, events: EventsTrace | None
+        self, record: Record | None, outcome: OutcomeEntry | None, events: EventsEntry | None
     ) -> None:
         """Check the data keys in a command, its outcome and its events."""
         subject = None if outcome is None else outcome.subject
@@ -47,23 +47,23 @@ class KeyRules:
         if events is not None and events.kid is not None:
             self._apply_events(events, EventKey(events.kid, events.is_erasure))
 
-    def _key_entry(self, subject: str) -> KeyTrace:
+    def _key_entry(self, subject: str) -> KeyEntry:
         stored_state = self._dedup.find_state(subject)
-        return KeyTrace() if stored_state is None else read_key_entry(stored_state.state)
+        return KeyEntry() if stored_state is None else read_key_entry(stored_state.state)
 
-    def _apply_events(self, events: EventsTrace, key: EventKey) -> None:
+    def _apply_events(self, events: EventsEntry, key: EventKey) -> None:
         before = self._key_entry(events.subject)
         after = _key_entry_after(
             before, key, 0 if self._scope.for_child else events.offset, events.last_version
         )
         if (problem := _key_problem(before, key, events.subject)) is not None and (
-            self._is_complete or key.kid in before.erased_kids
+            self._has_all_events or key.kid in before.erased_kids
         ):
             self._findings.add_violation("events", events.offset, problem)
         self._dedup.set_key_entry(events.subject, encode_key_entry(after))
 
     def _outcome_problems(
-        self, record: Record | None, outcome: OutcomeTrace, events: EventsTrace | None, key_entry: KeyTrace
+        self, record: Record | None, outcome: OutcomeEntry, events: EventsEntry | None, key_entry: KeyEntry
     ) -> Iterator[str]:
         erases = outcome.type.startswith(_ERASE_PREFIX)
         if events is not None and (events.is_erasure != erases or (erases and events.count != 1)):
@@ -77,17 +77,17 @@ class KeyRules:
         if outcome.reason == _ERASED and outcome.deferredfrom is None:
             yield "is ERASED, but its command was never deferred"
         if envelope is None:
-            if outcome.reason == _ERASED and self._is_complete and not key_entry.erased_kids:
+            if outcome.reason == _ERASED and self._has_all_events and not key_entry.erased_kids:
                 yield f"is ERASED, but no key of {outcome.subject!r} was deleted"
         elif outcome.deferredfrom is None:
             if _was_decrypted(outcome) and has_encrypted_members(bytes(envelope.data)):
                 yield f"is {outcome.result}, but its sender has encrypted its command"
-        elif self._is_complete:
+        elif self._has_all_events:
             yield from _resubmission_problems(outcome, envelope, key_entry)
 
 
 def _erase_problems(
-    outcome: OutcomeTrace, events: EventsTrace | None, key_entry: KeyTrace, envelope: CommandEnvelope
+    outcome: OutcomeEntry, events: EventsEntry | None, key_entry: KeyEntry, envelope: CommandEnvelope
 ) -> Iterator[str]:
     """Yield the violations in the outcome of an `Erase`, by the key that the command names."""
     try:
@@ -101,7 +101,7 @@ def _erase_problems(
 
 
 def _resubmission_problems(
-    outcome: OutcomeTrace, envelope: CommandEnvelope, key_entry: KeyTrace
+    outcome: OutcomeEntry, envelope: CommandEnvelope, key_entry: KeyEntry
 ) -> Iterator[str]:
     """Yield the violations in the outcome of a resubmitted command, by the data keys that encrypt it.
 
@@ -125,7 +125,7 @@ def _resubmission_problems(
         yield f"is of a command that is encrypted with key {other_kids.pop()}, but key {key_entry.kid} is active"
 
 
-def _was_decrypted(outcome: OutcomeTrace) -> bool:
+def _was_decrypted(outcome: OutcomeEntry) -> bool:
     """True if the outcome implies that the owner decrypted the command's data. If a command is resubmitted too early,
     the owner does not decrypt its data.
     """
@@ -135,12 +135,12 @@ def _was_decrypted(outcome: OutcomeTrace) -> bool:
     return not too_early and outcome.reason not in _REASONS_BEFORE_DECRYPTION
 
 
-def _key_entry_after(before: KeyTrace, key: EventKey, offset: int, version: int) -> KeyTrace:
+def _key_entry_after(before: KeyEntry, key: EventKey, offset: int, version: int) -> KeyEntry:
     """Return the key entry after an event at `offset` that uses or deletes a key, and leads to `version`."""
     if key.is_erasure:
         erased_kids = before.erased_kids if key.kid in before.erased_kids else (*before.erased_kids, key.kid)
-        return KeyTrace(None if before.kid in (None, key.kid) else before.kid, erased_kids, offset, version)
-    return KeyTrace(
+        return KeyEntry(None if before.kid in (None, key.kid) else before.kid, erased_kids, offset, version)
+    return KeyEntry(
         before.kid if key.kid in before.erased_kids else key.kid,
         before.erased_kids,
         offset,
@@ -148,8 +148,8 @@ def _key_entry_after(before: KeyTrace, key: EventKey, offset: int, version: int)
     )
 
 
-def _key_problem(before: KeyTrace, key: EventKey, subject: str) -> str | None:
-    """Return the fault of an event that uses or deletes a key; None if it is correct."""
+def _key_problem(before: KeyEntry, key: EventKey, subject: str) -> str | None:
+    """Return the violation of an event that uses or deletes a key; None if the event is correct."""
     if key.kid in before.erased_kids:
         predicate = "deletes" if key.is_erasure else "is encrypted with"
         return f"{predicate} key {key.kid} of {subject!r}, which was deleted before"

@@ -1,4 +1,4 @@
-"""Compare the data keys in the events with the keys topic, which is read after the other logs, and with shards."""
+"""Compares the data keys in the events with the keys topic, which is read after the other logs, and with shards."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 
@@ -11,11 +11,11 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.proof.deferred_log import DeferredLog
 from cqrs_cli.proof.findings import Findings, LogName
+from cqrs_cli.proof.index_entries import Index
 from cqrs_cli.proof.join import decode_events_entry
 from cqrs_cli.proof.key_records import TopicKey
-from cqrs_cli.proof.keys import KeyTrace, find_state_problems, key_topic_problem, read_key_entry
+from cqrs_cli.proof.keys import KeyEntry, find_state_problems, key_topic_problem, read_key_entry
 from cqrs_cli.proof.scope import Scope
-from cqrs_cli.proof.traces import Index
 from cqrs_cli.state.store import Store
 
 
@@ -53,10 +53,10 @@ class KeyVerification:
         topic.check_remaining()
 
     def _check_decryption(self, subject: str, topic_key: TopicKey) -> None:
-        checker = None if self._scope.personal is None else self._scope.personal.active_keys
-        if checker is None or topic_key.wrapped is None:
+        damage_finder = None if self._scope.personal is None else self._scope.personal.damage_finder
+        if damage_finder is None or topic_key.wrapped is None:
             return
-        if (problem := checker.find_problem(subject, topic_key.wrapped)) is not None:
+        if (problem := damage_finder.find_key_problem(subject, topic_key.wrapped)) is not None:
             self._findings.add_violation("keys", topic_key.offset, f"cannot be decrypted: {problem}")
 
     def add_violations(self, key_findings: Findings) -> None:
@@ -70,18 +70,20 @@ class KeyVerification:
         yield from find_state_problems(
             read_key_entry(b"" if key_state is None else key_state.state), cls, stored_state
         )
-        if self._scope.personal is not None and self._scope.personal.active_keys is not None:
-            yield from self._scope.personal.active_keys.find_damaged_state_values(subject, stored_state.state)
+        if self._scope.personal is not None and self._scope.personal.damage_finder is not None:
+            yield from self._scope.personal.damage_finder.find_damaged_state_values(
+                subject, stored_state.state
+            )
 
 
 def erased_keys_from(events: Index, first_command: int) -> Iterator[tuple[str, str]]:
     """Yield subject and key id of each `Erased` of the commands from `first_command` on."""
-    for command, trace in events.entries():
+    for command, encoded_entry in events.entries():
         if command < first_command:
             continue
-        events_trace = decode_events_entry(trace)
-        if events_trace.is_erasure and events_trace.kid is not None:
-            yield events_trace.subject, events_trace.kid
+        events_entry = decode_events_entry(encoded_entry)
+        if events_entry.is_erasure and events_entry.kid is not None:
+            yield events_entry.subject, events_entry.kid
 
 
 def erased_keys_in(events: Iterable[Record]) -> Iterator[tuple[str, str]]:
@@ -115,31 +117,31 @@ class KeyTopic:
             self._encrypted_entries.setdefault(subject, []).append((offset, kid))
         self._recently_erased, self._findings = recently_erased, findings
 
-    def check_key(self, subject: str, trace: KeyTrace, topic_kid: str | None) -> None:
+    def check_key(self, subject: str, key_entry: KeyEntry, topic_kid: str | None) -> None:
         """Check the key of an aggregate; `topic_kid`: the id of its latest key in the topic."""
-        active_kid = trace.kid
+        active_kid = key_entry.kid
         for offset, kid in self._encrypted_entries.pop(subject, ()):
-            if kid in trace.erased_kids or (subject, kid) in self._recently_erased or kid == active_kid:
+            if kid in key_entry.erased_kids or (subject, kid) in self._recently_erased or kid == active_kid:
                 continue
             if active_kid is None:
                 active_kid = kid
-                self._add_violation("deferred", offset, subject, replace(trace, kid=kid), topic_kid)
+                self._add_violation("deferred", offset, subject, replace(key_entry, kid=kid), topic_kid)
             elif (subject, active_kid) not in self._recently_erased:
                 problem = f"is encrypted with key {kid} of {subject!r}, but key {active_kid} is active"
                 self._findings.add_violation("deferred", offset, problem)
-        if active_kid is None or active_kid == trace.kid:
-            self._add_violation("events", trace.offset, subject, trace, topic_kid)
+        if active_kid is None or active_kid == key_entry.kid:
+            self._add_violation("events", key_entry.offset, subject, key_entry, topic_kid)
 
     def check_remaining(self) -> None:
         """Check the remaining aggregates, which have deferred commands but no events."""
         for subject in [*self._encrypted_entries]:
-            self.check_key(subject, KeyTrace(), None)
+            self.check_key(subject, KeyEntry(), None)
 
     def _add_violation(
-        self, log: LogName, offset: int, subject: str, trace: KeyTrace, topic_kid: str | None
+        self, log: LogName, offset: int, subject: str, key_entry: KeyEntry, topic_kid: str | None
     ) -> None:
-        if (problem := key_topic_problem(subject, trace, topic_kid)) is None:
+        if (problem := key_topic_problem(subject, key_entry, topic_kid)) is None:
             return
-        has_erased_key = topic_kid in trace.erased_kids
-        if has_erased_key or (subject, trace.kid) not in self._recently_erased:
+        has_erased_key = topic_kid in key_entry.erased_kids
+        if has_erased_key or (subject, key_entry.kid) not in self._recently_erased:
             self._findings.add_violation(log, offset, problem)

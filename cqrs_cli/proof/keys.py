@@ -14,8 +14,8 @@ from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.core.stored import StoredState
 
 
-class KeyTrace(Struct, frozen=True, array_like=True, gc=False):
-    """The key entry of an aggregate: its data keys, as its events up to the one at `offset` name them."""
+class KeyEntry(Struct, frozen=True, array_like=True, gc=False):
+    """The key entry of an aggregate: the data keys that its events name, up to the event at `offset`."""
 
     kid: str | None = None  # id of the active key; None: no event has used a key since the last `Erased`
     erased_kids: tuple[str, ...] = ()  # ids of the keys that an `Erased` has deleted
@@ -23,21 +23,21 @@ class KeyTrace(Struct, frozen=True, array_like=True, gc=False):
     erased_version: int = 0  # the version after the last `Erased`
 
 
-_encode: Callable[[KeyTrace], bytes] = msgspec.msgpack.Encoder().encode
-_decode: Callable[[bytes], KeyTrace] = msgspec.msgpack.Decoder(KeyTrace).decode
+_encode: Callable[[KeyEntry], bytes] = msgspec.msgpack.Encoder().encode
+_decode: Callable[[bytes], KeyEntry] = msgspec.msgpack.Decoder(KeyEntry).decode
 
 
-def read_key_entry(data: bytes) -> KeyTrace:
+def read_key_entry(data: bytes) -> KeyEntry:
     """Decode a key entry; empty bytes are an empty entry."""
-    return _decode(data) if data else KeyTrace()
+    return _decode(data) if data else KeyEntry()
 
 
-def encode_key_entry(trace: KeyTrace) -> bytes:
+def encode_key_entry(key_entry: KeyEntry) -> bytes:
     """Encode a key entry."""
-    return _encode(trace)
+    return _encode(key_entry)
 
 
-def find_state_problems(trace: KeyTrace, cls: type[State], stored_state: StoredState) -> Iterator[str]:
+def find_state_problems(key_entry: KeyEntry, cls: type[State], stored_state: StoredState) -> Iterator[str]:
     """Yield the violations in the personal fields of a state in a shard. The messages never contain personal data.
 
     A shard that lags may have values encrypted with a key that was deleted later.
@@ -45,17 +45,17 @@ def find_state_problems(trace: KeyTrace, cls: type[State], stored_state: StoredS
     for name, kid, problem in personal_kids(cls, stored_state.state):
         if kid is None:
             yield f"has {problem}"
-        elif kid in trace.erased_kids and stored_state.version >= trace.erased_version:
+        elif kid in key_entry.erased_kids and stored_state.version >= key_entry.erased_version:
             yield f"has {name!r} encrypted with key {kid}, which was deleted"
-        elif trace.kid is not None and kid not in (trace.kid, *trace.erased_kids):
+        elif key_entry.kid is not None and kid not in (key_entry.kid, *key_entry.erased_kids):
             yield f"has {name!r} encrypted with key {kid}, which no event names"
 
 
-def key_topic_problem(subject: str, trace: KeyTrace, topic_kid: str | None) -> str | None:
-    """Return the violation of an aggregate's key in the keys topic, `topic_kid`; None if it is correct."""
-    if topic_kid is not None and topic_kid in trace.erased_kids:
+def key_topic_problem(subject: str, key_entry: KeyEntry, topic_kid: str | None) -> str | None:
+    """Return the violation if the key in the keys topic, `topic_kid`, contradicts the events; None if it is correct."""
+    if topic_kid is not None and topic_kid in key_entry.erased_kids:
         return f"is after the deletion of key {topic_kid} of {subject!r}, which is in the keys topic again"
-    active_kid = trace.kid
+    active_kid = key_entry.kid
     if active_kid in (None, topic_kid):
         return None
     topic_key_text = "no key" if topic_kid is None else f"key {topic_kid}"

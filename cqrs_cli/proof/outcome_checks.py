@@ -1,9 +1,9 @@
-"""Compare a command with the index entry of its outcome."""
+"""Compares a command with the index entry of its outcome, for `verify`."""
 
 from collections.abc import Iterator
 from datetime import datetime
 
-from cqrs_cli.core.checks import without_bytes
+from cqrs_cli.core.checks import without_unsafe_parts
 from cqrs_cli.core.deferral.document import forwarded_document
 from cqrs_cli.core.deferral.entry import due_of
 from cqrs_cli.core.messages.attributes import PROPAGATED
@@ -11,12 +11,12 @@ from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record, is_text
 from cqrs_cli.core.messages.timestamps import milliseconds_of, parse_timestamp, rfc3339
+from cqrs_cli.proof.index_entries import OutcomeEntry, checksums_differ, key_of, text_checksum
 from cqrs_cli.proof.scope import Scope
-from cqrs_cli.proof.traces import OutcomeTrace, differ, key_of, text_sum
-from cqrs_cli.proof.verdict import REASONS_BEFORE_LOOKUP, VERSION_REASONS
+from cqrs_cli.proof.verdict import REASONS_BEFORE_STATE_LOOKUP, VERSION_REASONS
 
 #: Reasons of checks after the expiry check. An expired command is never rejected for one of these reasons.
-AFTER_EXPIRY = VERSION_REASONS | {"BUSINESS_RULE"}
+REASONS_AFTER_EXPIRY = VERSION_REASONS | {"BUSINESS_RULE"}
 
 #: The names of the propagated attributes, for messages.
 PROPAGATED_NAMES = " and ".join(PROPAGATED)
@@ -24,18 +24,18 @@ PROPAGATED_NAMES = " and ".join(PROPAGATED)
 _NOT_PROPAGATED = (None,) * len(PROPAGATED)
 
 
-def was_given_up(outcome: OutcomeTrace) -> bool:
+def was_given_up(outcome: OutcomeEntry) -> bool:
     """True if the command failed without being read: by an operator (`run --fail`), or because its dead letter would be
     too large. Its bytes are not stored.
     """
     return outcome.reason == "TOO_LARGE" and outcome.fingerprint is None
 
 
-def check_outcome(scope: Scope, record: Record, outcome: OutcomeTrace) -> Iterator[str]:
+def check_outcome(scope: Scope, record: Record, outcome: OutcomeEntry) -> Iterator[str]:
     """Yield each contradiction between an outcome and its command."""
     if outcome.timestamp != record.timestamp:
         yield "does not have the timestamp of its command"
-    if outcome.key != key_of(without_bytes(record) if was_given_up(outcome) else record):
+    if outcome.key != key_of(without_unsafe_parts(record) if was_given_up(outcome) else record):
         yield f"has the key {outcome.key!r}, its command {record.key!r}"
     if was_given_up(outcome):
         return
@@ -51,19 +51,19 @@ def check_outcome(scope: Scope, record: Record, outcome: OutcomeTrace) -> Iterat
 
 
 def _check_readable(
-    scope: Scope, record: Record, key: bytes, envelope: CommandEnvelope, outcome: OutcomeTrace
+    scope: Scope, record: Record, key: bytes, envelope: CommandEnvelope, outcome: OutcomeEntry
 ) -> Iterator[str]:
     """Yield the contradictions of the outcome of a command with a readable envelope."""
     expected = envelope.expected_text()
     is_type_unknown = outcome.status == "failed" and outcome.type == "cqrs.failed"
     if outcome.type != f"{envelope.type}.{outcome.status}" and not is_type_unknown:
         yield f"has the type {outcome.type!r}, its command {envelope.type!r}"
-    has_fingerprint = outcome.deferredfrom is not None or scope.has_fingerprint(
+    has_fingerprint = outcome.deferredfrom is not None or scope.fits_command(
         outcome.fingerprint, envelope.type, envelope.data, expected
     )
     if not has_fingerprint:
         yield "does not have the fingerprint of its command"
-    if outcome.reason not in REASONS_BEFORE_LOOKUP and outcome.expected != expected:
+    if outcome.reason not in REASONS_BEFORE_STATE_LOOKUP and outcome.expected != expected:
         yield f"says that version {outcome.expected} was expected, its command {expected}"
     actual = (outcome.subject, outcome.cause, outcome.correlation)
     has_ids = outcome.reason != "KEY_MISMATCH" or is_text(key)
@@ -72,7 +72,8 @@ def _check_readable(
     )
     if actual != expected_ids:
         yield f"has subject, causationid and correlationid {actual}, its command {expected_ids}"
-    if differ(outcome.propagated, text_sum(*envelope.propagated_texts() if has_ids else _NOT_PROPAGATED)):
+    propagated_texts = envelope.propagated_texts() if has_ids else _NOT_PROPAGATED
+    if checksums_differ(outcome.propagated_checksum, text_checksum(*propagated_texts)):
         yield f"does not have the {PROPAGATED_NAMES} of its command"
     if outcome.reason == "KEY_MISMATCH":
         if key == envelope.subject.encode():
@@ -87,10 +88,10 @@ def _check_readable(
 
 
 def _check_partition(
-    scope: Scope, record: Record, key: bytes, envelope: CommandEnvelope, outcome: OutcomeTrace
+    scope: Scope, record: Record, key: bytes, envelope: CommandEnvelope, outcome: OutcomeEntry
 ) -> Iterator[str]:
     """Check that the command was decided in the partition of its key, by the partition count at the command's offset. A
-    command that arrived after its key had moved must have been forwarded to the target partition.
+    command that arrived after its key had moved must have been forwarded to the child partition.
     """
     key_partition, key_history = scope.partition_at_command(key, record.offset), scope.key_history
     if key_partition is None:
@@ -110,7 +111,7 @@ def _check_partition(
 
 
 def _cannot_be_forwarded(
-    scope: Scope, record: Record, envelope: CommandEnvelope, outcome: OutcomeTrace
+    scope: Scope, record: Record, envelope: CommandEnvelope, outcome: OutcomeEntry
 ) -> bool:
     """True if the command cannot be forwarded, because no valid document of it can be written."""
     if outcome.reason != "INVALID_PAYLOAD":
@@ -122,12 +123,12 @@ def _cannot_be_forwarded(
     return False
 
 
-def _check_not_before(record: Record, notbefore: datetime | None, outcome: OutcomeTrace) -> Iterator[str]:
+def _check_not_before(record: Record, notbefore: datetime | None, outcome: OutcomeEntry) -> Iterator[str]:
     """Check that a command was not decided before its `notbefore`, and that only a command with a later `notbefore` is
     NOT_YET. The record's timestamp counts as the time of the decision.
     """
     is_too_early = notbefore is not None and milliseconds_of(notbefore) > record.timestamp
-    was_decided = outcome.status in ("accepted", "unchanged") or outcome.reason in AFTER_EXPIRY | {
+    was_decided = outcome.status in ("accepted", "unchanged") or outcome.reason in REASONS_AFTER_EXPIRY | {
         "EXPIRED",
         "LATER",
     }
@@ -141,13 +142,13 @@ def _check_not_before(record: Record, notbefore: datetime | None, outcome: Outco
         yield f"is deferred until another time than its command's notbefore, {rfc3339(due_of(notbefore))}"
 
 
-def _check_expiry(record: Record, expires: datetime | None, outcome: OutcomeTrace) -> Iterator[str]:
+def _check_expiry(record: Record, expires: datetime | None, outcome: OutcomeEntry) -> Iterator[str]:
     """Check the outcome against the expiry time.
 
-    For an owner a command has expired if the later of the record's timestamp and the owner's clock is past that time.
+    A command has expired if the later of the record's timestamp and the owner's clock is past its expiry time.
     """
     if outcome.reason != "EXPIRED":
-        was_decided = outcome.status in ("accepted", "unchanged") or outcome.reason in AFTER_EXPIRY
+        was_decided = outcome.status in ("accepted", "unchanged") or outcome.reason in REASONS_AFTER_EXPIRY
         if was_decided and expires is not None and record.timestamp > expires.timestamp() * 1000:
             yield f"is {outcome.result}, but its command had expired at {expires.isoformat()}"
         return
@@ -168,7 +169,7 @@ def _check_expiry(record: Record, expires: datetime | None, outcome: OutcomeTrac
 def _decided_at(record: Record, decidedat: str) -> int:
     """Return the time at which a command was decided, ms; raise `ValueError` for an invalid text.
 
-    A timestamp outside the calendar is written as 1970, and this text parses to another time than the timestamp. So
-    the texts are compared first.
+    If the text is the text of the record's timestamp, the timestamp itself is returned: for a timestamp outside the
+    calendar the text is in 1970, so parsing it would give another time.
     """
     return record.timestamp if decidedat == rfc3339(record.timestamp) else parse_timestamp(decidedat)

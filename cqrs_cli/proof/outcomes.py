@@ -1,4 +1,4 @@
-"""Read outcomes in the order of their log, and check each outcome alone."""
+"""Reads outcomes in the order of their log for `verify`, and checks each outcome alone."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -12,11 +12,11 @@ from cqrs_cli.core.messages.outcome import DeferredTarget, Original, OutcomeEnve
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import parse_timestamp
 from cqrs_cli.proof.findings import Findings
+from cqrs_cli.proof.index_entries import IndexWriter, OutcomeEntry, key_of, text_checksum
 from cqrs_cli.proof.join import find_first_outcome
 from cqrs_cli.proof.positions import CommandPosition, command_position
 from cqrs_cli.proof.scope import Scope, TimestampText
-from cqrs_cli.proof.split_clock import SplitClock
-from cqrs_cli.proof.traces import OutcomeTrace, Traces, key_of, text_sum
+from cqrs_cli.proof.split_clock import SplitChecker
 from cqrs_cli.proof.verdict import check_names, check_verdict
 
 _T = TypeVar("_T")
@@ -31,11 +31,11 @@ _TOO_LARGE_TO_FORWARD = re.compile(r"it has moved to partition (\d{1,9}), and is
 class Outcomes:
     """Reads the outcomes of a partition in the order of the log; call `finish_outcomes` after the last outcome."""
 
-    def __init__(self, scope: Scope, traces: Traces, findings: Findings, clock: SplitClock) -> None:
+    def __init__(self, scope: Scope, writer: IndexWriter, findings: Findings, clock: SplitChecker) -> None:
         self.count = 0
         self._clock = clock
         self._scope = scope
-        self._traces = traces
+        self._writer = writer
         self._findings = findings
         self._timestamp_text = TimestampText()
 
@@ -59,7 +59,7 @@ class Outcomes:
             if outcome.data.partition == self._scope.partition:
                 command = outcome.data.offset
                 is_after_loss = self._is_first_after_recreation(command, record.offset)
-                self._traces.add_entry(
+                self._writer.add_entry(
                     command, record.offset, _index_entry(record, outcome), after_loss=is_after_loss
                 )
 
@@ -68,22 +68,22 @@ class Outcomes:
         self._clock.finish_clock()
 
     def _is_first_after_recreation(self, command_offset: int, offset: int) -> bool:
-        """True if this is the first outcome after an accepted loss with a recreated commands topic.
+        """True if this is the first outcome after an accepted loss, and the commands topic was recreated at the loss.
 
-        In that case the commands topic has another record, or no record, at the offset of an earlier outcome. If it has
-        the same record, the command was decided twice.
+        In a recreated commands topic, the command offset of an earlier outcome has another record, or none. If it has
+        the same record, the topic was not recreated: the command was decided twice.
         """
         loss = self._scope.loss
-        if loss is None or offset < loss.outcomes or self._traces.topic_recreated:
+        if loss is None or offset < loss.outcomes_end or self._writer.topic_recreated:
             return False
-        if not loss.restart_command <= command_offset <= self._traces.last_command:
+        if not loss.restart_command <= command_offset <= self._writer.last_command:
             return False
-        first_outcome = find_first_outcome(self._traces.index, loss.restart_command)
+        first_outcome = find_first_outcome(self._writer.index, loss.restart_command)
         if first_outcome is None:
             return False
         first_command, outcome = first_outcome
-        current = self._scope.command_at(first_command)
-        return current is None or (current.timestamp, key_of(current)) != (outcome.timestamp, outcome.key)
+        command = self._scope.command_at(first_command)
+        return command is None or (command.timestamp, key_of(command)) != (outcome.timestamp, outcome.key)
 
     def _problems(self, record: Record, outcome: OutcomeEnvelope) -> Iterator[str]:
         data, partition = outcome.data, self._scope.partition
@@ -113,11 +113,11 @@ class Outcomes:
             yield f"is of command {data.offset}, but the split at command {split.commands} is at {split.outcomes}"
 
 
-def _index_entry(record: Record, outcome: OutcomeEnvelope) -> OutcomeTrace:
+def _index_entry(record: Record, outcome: OutcomeEnvelope) -> OutcomeEntry:
     """Return the index entry of an outcome."""
     data = outcome.data
     original, target = _value_or_none(data.original), _value_or_none(data.target)
-    return OutcomeTrace(
+    return OutcomeEntry(
         record.offset,
         record.timestamp,
         key_of(record),
@@ -140,15 +140,15 @@ def _index_entry(record: Record, outcome: OutcomeEnvelope) -> OutcomeTrace:
         _due_of(outcome),
         _attempt_of(outcome),
         _target_partition_of(outcome),
-        text_sum(_value_or_none(data.message)),
-        text_sum(*outcome.propagated_texts()),
+        text_checksum(_value_or_none(data.message)),
+        text_checksum(*outcome.propagated_texts()),
     )
 
 
 def _wrong_members(value: bytes | None, outcome: OutcomeEnvelope) -> str:
-    """Return the names of members that no owner writes, or that are missing; empty if there are none.
+    """Return the names of the JSON members that are unknown, missing or not as an owner writes them; empty without any.
 
-    Raises `ValueError` if such a member is not JSON.
+    Raises `ValueError` if the value is not valid JSON, or is nested too deeply.
     """
     try:
         members: dict[str, Any] = msgspec.json.decode(value or b"")

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from cqrs_cli.proof.index_entries import Index
 from cqrs_cli.proof.positions import CommandPosition, OpenDeferral, command_position, parse_parent_position
-from cqrs_cli.proof.traces import Index
 from cqrs_cli.proof.verification_checkpoint import VerificationCheckpoint
 
 
-class Parent(NamedTuple):
+class ParentOutcomes(NamedTuple):
     """The outcomes for the child's keys that a parent wrote before the split.
 
     `first_known`: the first command whose outcome is not deleted yet.
@@ -21,14 +21,14 @@ class Parent(NamedTuple):
 class ParentResults(NamedTuple):
     """The results of all parents. Versions and ids are in the store of the child's verification."""
 
-    parents: Mapping[int, Parent] = {}
+    parents: Mapping[int, ParentOutcomes] = {}
     open_deferrals: Mapping[CommandPosition, OpenDeferral] = {}
-    events_complete: bool = True  # their events are complete from the first event on
-    clock: int = 0  # ms
+    events_complete: bool = True  # no event of the parents was deleted before a verification read it
+    clock: int = 0  # the greatest timestamp of the parents' decisions before their splits, ms
 
     def with_parent(self, partition: int, outcomes: Index, first_known: int, clock: int) -> "ParentResults":
         """Return the results with the outcomes of one more parent. `clock`: its clock at the split, ms."""
-        parents = {**self.parents, partition: Parent(outcomes, first_known)}
+        parents = {**self.parents, partition: ParentOutcomes(outcomes, first_known)}
         return self._replace(parents=parents, clock=max(self.clock, clock))
 
     def with_open_deferrals(self, partition: int, checkpoint: VerificationCheckpoint) -> "ParentResults":
@@ -43,7 +43,7 @@ class ParentResults(NamedTuple):
 class FamilyIndex:
     """The index entries of the outcomes of a partition and its parents, by position."""
 
-    def __init__(self, own: Index, parents: Mapping[int, Parent]) -> None:
+    def __init__(self, own: Index, parents: Mapping[int, ParentOutcomes]) -> None:
         self._own, self._parents = own, parents
 
     def find_entry(self, command: CommandPosition) -> bytes | None:

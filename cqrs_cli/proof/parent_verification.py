@@ -1,4 +1,4 @@
-"""Verify a parent partition up to a split, without reporting: its results are the start of the child's verification."""
+"""Verifies a parent partition up to a split, without reporting violations, as the start of its child's verification."""
 
 from collections.abc import Callable, Iterable
 from itertools import chain
@@ -27,14 +27,15 @@ def verify_parent(
 
     Versions and ids are written to the store of `scratch`.
 
-    `is_continued`: verification continues from its own checkpoint, which holds all results except the outcomes.
+    `is_continued`: the child's verification continues from its own checkpoint, which has all inherited results except
+    the parents' outcomes.
     """
     verification = PartitionVerification(scope, scratch, inherited=inherited)
     for records in read_log("outcomes"):
         verification.outcomes.read(records)
     for records in () if is_continued else read_log("events"):
         verification.events.read(records)
-    decided_range = verification.decided_range(
+    decided_range = verification.find_decided_range(
         split.commands, split.commands, scope.starts.get("commands", 0)
     )
     results = inherited.with_parent(
@@ -44,5 +45,5 @@ def verify_parent(
         return results
     ends: dict[LogName, int] = {"events": split.events, "outcomes": split.outcomes, "dead-letters": 0}
     verification.check_commands(chain.from_iterable(read_log("commands")), decided_range, ends)
-    assert verification.checkpoint is not None
-    return results.with_open_deferrals(split.partition, verification.checkpoint)
+    assert verification.new_checkpoint is not None
+    return results.with_open_deferrals(split.partition, verification.new_checkpoint)

@@ -13,14 +13,14 @@ from cqrs_cli.proof.dedup_index import FLUSH_EVERY, DedupIndex
 from cqrs_cli.proof.deferred_log import DeferredLog
 from cqrs_cli.proof.events import Events
 from cqrs_cli.proof.findings import MAX_LISTED, DecidedRange, Findings, LogName, Report, Violation
+from cqrs_cli.proof.index_entries import OFFSET_LIMIT, EventsEntry, Index, IndexWriter
 from cqrs_cli.proof.join import find_events, join
 from cqrs_cli.proof.key_topic import KeyVerification
 from cqrs_cli.proof.outcomes import Outcomes
 from cqrs_cli.proof.parent_results import FamilyIndex, ParentResults
 from cqrs_cli.proof.rules import Rules
 from cqrs_cli.proof.scope import Scope
-from cqrs_cli.proof.split_clock import SplitClock
-from cqrs_cli.proof.traces import LIMIT, EventsTrace, Index, Traces
+from cqrs_cli.proof.split_clock import SplitChecker
 from cqrs_cli.proof.verification_checkpoint import (
     BoundedIndex,
     CheckpointUnusableError,
@@ -48,11 +48,14 @@ class Scratch(NamedTuple):
 
 
 class _UncertainEvents(NamedTuple):
-    """The last events read, of a command that is not certainly decided, and the state of the index before them."""
+    """The last events in the log, if their command is not certainly decided: more events may follow.
 
-    open_events: tuple[int, EventsTrace]
-    last_command: int
-    topic_recreated: bool
+    The checkpoint stores them and the state of the index before them, so that the next verification adds them again.
+    """
+
+    open_events: tuple[int, EventsEntry]  # offset of the command, and its events
+    last_command: int  # before these events, as in `IndexWriter`
+    topic_recreated: bool  # before these events, as in `IndexWriter`
 
 
 class PartitionVerification:
@@ -77,17 +80,20 @@ class PartitionVerification:
             check_continuation(earlier_checkpoint, scope.starts, scope.loss)
             scratch = scratch.bounded(earlier_checkpoint.verified_until)
         self.findings = Findings(None if earlier_checkpoint is None else earlier_checkpoint.report)
-        self.unstored_findings = Findings()  # not in the checkpoint: found again next time
-        self.checkpoint: VerificationCheckpoint | None = None
+        #: Violations that the checkpoint does not store, because the next verification finds them again.
+        self.unstored_findings = Findings()
+        self.new_checkpoint: VerificationCheckpoint | None = None
         self._scope, self._scratch, self._earlier_checkpoint, self._inherited = (
             scope,
             scratch,
             earlier_checkpoint,
             inherited,
         )
-        self._outcome_traces = Traces("outcomes", scope, scratch.outcomes, self.findings, earlier_checkpoint)
-        self._event_traces = Traces("events", scope, scratch.events, self.findings, earlier_checkpoint)
-        self._dead_letter_traces = Traces(
+        self._outcome_writer = IndexWriter(
+            "outcomes", scope, scratch.outcomes, self.findings, earlier_checkpoint
+        )
+        self._event_writer = IndexWriter("events", scope, scratch.events, self.findings, earlier_checkpoint)
+        self._dead_letter_writer = IndexWriter(
             "dead-letters", scope, scratch.dead_letters, self.findings, earlier_checkpoint
         )
         start = (
@@ -95,10 +101,10 @@ class PartitionVerification:
             if earlier_checkpoint is None
             else earlier_checkpoint.read_until["outcomes"]
         )
-        clock = SplitClock(scope, self.findings, start, inherited.clock)
-        self.outcomes = Outcomes(scope, self._outcome_traces, self.findings, clock)
-        self.events = Events(scope, self._event_traces, self._outcome_traces, self.findings)
-        self.dead_letters = DeadLetters(scope, self._dead_letter_traces, self._outcome_traces, self.findings)
+        clock = SplitChecker(scope, self.findings, start, inherited.clock)
+        self.outcomes = Outcomes(scope, self._outcome_writer, self.findings, clock)
+        self.events = Events(scope, self._event_writer, self._outcome_writer, self.findings)
+        self.dead_letters = DeadLetters(scope, self._dead_letter_writer, self._outcome_writer, self.findings)
         checked_until = 0 if earlier_checkpoint is None else earlier_checkpoint.read_until.get("deferred", 0)
         self.deferred = DeferredLog(
             scope, known_outcomes, self.findings, self.unstored_findings, checked_until
@@ -107,9 +113,7 @@ class PartitionVerification:
             scope, scratch.store, scratch.events, self.deferred, self.unstored_findings
         )
         self._rules: Rules | None = None
-        self._uncertain_events: _UncertainEvents | None = (
-            None  # for the next verification, which adds them again
-        )
+        self._uncertain_events: _UncertainEvents | None = None
         if earlier_checkpoint is not None:
             self.outcomes.count, self.events.count = (
                 earlier_checkpoint.report.outcomes,
@@ -123,33 +127,34 @@ class PartitionVerification:
         for log, offset, problem in _splits_beyond_logs(scope):
             self.unstored_findings.add_violation(log, offset, problem)
 
-    def decided_range(
+    def find_decided_range(
         self, committed_before: int | None, committed_after: int | None, commands_start: int
     ) -> DecidedRange:
-        """Return the range of decided commands, after all logs were read. `committed_before` and `committed_after`: the
-        committed offset before and after the reading.
+        """Return the range of decided commands. Call it after all logs were read.
+
+        `committed_before`, `committed_after`: the committed offset before and after the reading.
 
         Without a committed offset, because it expired or no command was decided yet, the last outcome is used.
         `commands_start`: the start offset of the commands topic.
         """
         decided_lower = (
-            self._outcome_traces.last_command + 1 if committed_before is None else committed_before
+            self._outcome_writer.last_command + 1 if committed_before is None else committed_before
         )
-        decided_upper = LIMIT if committed_after is None else committed_after
+        decided_upper = OFFSET_LIMIT if committed_after is None else committed_after
         if self._earlier_checkpoint is not None and decided_lower < self._earlier_checkpoint.verified_until:
             if committed_before is not None:
                 raise CheckpointUnusableError(f"the committed offset went back to {committed_before}")
             decided_lower = self._earlier_checkpoint.verified_until
         self.keys.decided_lower = decided_lower
-        open_events, traces = self.events.open_events, self._event_traces
+        open_events, event_writer = self.events.open_events, self._event_writer
         if open_events is not None and open_events[0] >= decided_lower:
             self._uncertain_events = _UncertainEvents(
-                open_events, traces.last_command, traces.topic_recreated
+                open_events, event_writer.last_command, event_writer.topic_recreated
             )
         self.outcomes.finish_outcomes()
         self.events.finish_events(self.findings if self._uncertain_events is None else self.unstored_findings)
-        outcomes = self._first_known(self._outcome_traces, decided_lower)
-        dead_letters = self._first_known(self._dead_letter_traces, decided_lower)
+        outcomes = self._first_known(self._outcome_writer, decided_lower)
+        dead_letters = self._first_known(self._dead_letter_writer, decided_lower)
         if isinstance(self._scratch.outcomes, BoundedIndex):
             self._scratch.outcomes.first_known = outcomes
         return DecidedRange(
@@ -158,19 +163,19 @@ class PartitionVerification:
             commands_start,
             outcomes,
             dead_letters,
-            self._outcome_traces.topic_recreated,
+            self._outcome_writer.topic_recreated,
             {partition: parent.first_known for partition, parent in self._inherited.parents.items()},
         )
 
-    def _first_known(self, traces: Traces, decided_lower: int) -> int:
+    def _first_known(self, writer: IndexWriter, decided_lower: int) -> int:
         """Return the first command whose record in a log is not deleted, or was read before its deletion."""
-        start, earlier_checkpoint = self._scope.starts[traces.log], self._earlier_checkpoint
+        start, earlier_checkpoint = self._scope.starts[writer.log], self._earlier_checkpoint
         if earlier_checkpoint is None:
-            first = traces.index.first_command() if start else 0
-        elif start <= earlier_checkpoint.read_until[traces.log]:
-            first = earlier_checkpoint.first_known[traces.log]
+            first = writer.index.first_command() if start else 0
+        elif start <= earlier_checkpoint.read_until[writer.log]:
+            first = earlier_checkpoint.first_known[writer.log]
         else:
-            first = traces.first_command
+            first = writer.first_command
         return decided_lower if first is None else first
 
     def commands_end(self, decided_range: DecidedRange) -> int:
@@ -178,7 +183,7 @@ class PartitionVerification:
         last_command = self._scratch.outcomes.last_command()
         return (
             decided_range.decided_upper
-            if decided_range.decided_upper < LIMIT
+            if decided_range.decided_upper < OFFSET_LIMIT
             else max(decided_range.decided_lower, 0 if last_command is None else last_command + 1)
         )
 
@@ -190,9 +195,9 @@ class PartitionVerification:
     ) -> None:
         """Check each command up to `commands_end` with its index entries.
 
-        `ends`: the end offset of each log. If given, `checkpoint` and the store become the checkpoint from which the
-        next verification continues at `decided_range.decided_lower`. The commands that an owner is deciding now are
-        left to the next verification.
+        `ends`: the end offset of each log. If given, `new_checkpoint` is set: with the store, the next verification
+        continues from it at `decided_range.decided_lower`. The commands that an owner is deciding now are left to the
+        next verification.
         """
         scratch = self._scratch
         scope, earlier_checkpoint, inherited = self._scope, self._earlier_checkpoint, self._inherited
@@ -216,21 +221,23 @@ class PartitionVerification:
             if ends is not None:
                 joined = rules.check_until(decided_range.decided_lower, joined)
                 dedup.freeze()
-                self.checkpoint = self._make_checkpoint(decided_range, ends, rules, dedup.clock)
-                first_to_check = decided_range.decided_upper if decided_range.decided_upper < LIMIT else 0
+                self.new_checkpoint = self._make_checkpoint(decided_range, ends, rules, dedup.clock)
+                first_to_check = (
+                    decided_range.decided_upper if decided_range.decided_upper < OFFSET_LIMIT else 0
+                )
             for joined_command in joined:
                 if joined_command.offset >= first_to_check:
                     rules.check_command(joined_command)
             if scope.personal is not None and ends is None:
-                dedup.flush()  # the keys are compared next
+                dedup.flush()  # `check_key_topic` reads the store next
 
     def _make_checkpoint(
         self, decided_range: DecidedRange, ends: Mapping[LogName, int], rules: Rules, clock: int
     ) -> VerificationCheckpoint:
         scope, uncertain = self._scope, self._uncertain_events
-        traces = (self._outcome_traces, self._event_traces, self._dead_letter_traces)
-        last_commands = {log_traces.log: log_traces.last_command for log_traces in traces}
-        topic_recreated = {log_traces.log: log_traces.topic_recreated for log_traces in traces}
+        writers = (self._outcome_writer, self._event_writer, self._dead_letter_writer)
+        last_commands = {writer.log: writer.last_command for writer in writers}
+        topic_recreated = {writer.log: writer.topic_recreated for writer in writers}
         if uncertain is not None:
             last_commands["events"], topic_recreated["events"] = (
                 uncertain.last_command,
@@ -278,11 +285,11 @@ class PartitionVerification:
         rules = self._rules
         listed = [violation for findings in all_findings for violation in findings.listed]
         return Report(
-            rules.commands if rules else 0,
+            rules.command_count if rules else 0,
             self.outcomes.count,
             self.events.count,
             self.dead_letters.count,
-            rules.aggregates if rules else 0,
+            rules.aggregate_count if rules else 0,
             dict(rules.deleted) if rules else {},
             self.findings.accepted_losses,
             rules.given_up if rules else 0,
@@ -297,7 +304,7 @@ def _splits_beyond_logs(scope: Scope) -> Iterator[Violation]:
     logs: tuple[LogName, ...] = ("commands", "events", "outcomes", "deferred")
     for split in () if scope.key_history is None else scope.key_history.splits:
         for log in logs:
-            offset, end = getattr(split, log), scope.ends.get(log, LIMIT)
+            offset, end = getattr(split, log), scope.ends.get(log, OFFSET_LIMIT)
             if offset > end:
                 problem = f"is where the split from {split.before} to {split.after} partitions is"
                 yield Violation(log, offset, f"{problem}, but the log ends at {end}")

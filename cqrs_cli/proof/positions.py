@@ -28,7 +28,7 @@ class OpenDeferral(Struct, frozen=True, array_like=True, gc=False):
     """The state of a deferred command, which follows from its outcomes and the requests to cancel or release it."""
 
     due: int | None  # ms
-    attempt: int
-    document: bytes | None = None  # digest of the command; None if its record was deleted
+    attempt: int  # how often `decide` has deferred the command
+    document_digest: bytes | None = None  # of the command; None if its record was deleted
     cancelled: bool = False
-    released: bool = False  # since its last deferral
+    released: bool = False  # True: released after its last deferral

@@ -36,47 +36,51 @@ class ReactionCommand(NamedTuple):
 
 
 class SubscribedEvent(NamedTuple):
-    """An event to which a process manager subscribes. `origin`: the common prefix of its commands' ids, without the
+    """An event to which a process manager subscribes. `id_prefix`: the common prefix of its commands' ids, without the
     number.
 
     `commands`: the commands that `react` returns for it; None if `react` raises.
     """
 
     offset: int
-    origin: str
+    id_prefix: str
     time: int  # ms
     commands: Sequence[ReactionCommand] | None
 
 
 class ReactedRange(NamedTuple):
-    """The processed events, by the positions before (`processed_lower`) and after (`processed_upper`) the commands were
-    read.
+    """The events that the process manager has processed.
+
+    The process manager may have worked while the commands were read: it has processed all events before
+    `processed_lower`, and no event from `processed_upper` on.
     """
 
-    processed_lower: int
-    processed_upper: int
+    processed_lower: int  # its position before the commands were read
+    processed_upper: int  # its position after the commands were read
     skips: frozenset[int] = frozenset()  # events that an operator skipped
     accepted_until: int | None = None  # the restart position that an operator set after a loss
     events_complete: bool = True  # no event of the partition was deleted
     start: int | None = None  # the first event to process; None: an earlier release did not record it
 
 
-class Reactions:
-    """The findings about a process manager. `unknown`: commands of deleted events, or before an accepted loss."""
+class ReactionFindings:
+    """The violations and counts of a process manager."""
 
     def __init__(self) -> None:
-        self.listed: list[str] = []
-        self.count = self.events = self.commands = self.accepted_losses = self.unknown = 0
+        self.listed_violations: list[str] = []
+        self.violation_count = 0
+        self.event_count = self.command_count = self.accepted_losses = 0
+        self.unknown_commands = 0  # commands whose event was deleted, or is before an accepted loss
         self.changed_commands = 0  # commands that the current `react` does not return
 
     def add_violation(self, problem: str) -> None:
         """Count a violation, and list it if the list has fewer than `MAX_LISTED`."""
-        self.count += 1
-        if len(self.listed) < MAX_LISTED:
-            self.listed.append(problem)
+        self.violation_count += 1
+        if len(self.listed_violations) < MAX_LISTED:
+            self.listed_violations.append(problem)
 
 
-#: The commands that were found, by origin and number.
+#: The commands that were found, by id prefix and number.
 SentCommands = Mapping[str, Mapping[int, Sequence[ReactionCommand]]]
 
 
@@ -86,22 +90,22 @@ def check_partition_reactions(
     reacted: ReactedRange,
     sent: SentCommands,
     is_retained: Callable[[ReactionCommand, int], bool],
-    reactions: Reactions,
+    findings: ReactionFindings,
 ) -> Iterator[str]:
-    """Check the events of a partition in order, and yield the origins with commands.
+    """Check the events of a partition in order, and yield the id prefixes that have commands.
 
-    `is_retained`: False if a command of an event at this time (ms) may be deleted. If the start of the process manager
-    is not recorded, it is taken to be the first event with a command.
+    `is_retained(command, time)`: False if retention may have deleted the command, whose event has this time (ms). If
+    the start of the process manager is not recorded, the first event with a command counts as the start.
     """
     has_started, order = False, _CommandOrder()
     for event in events:
-        sent_for_event = sent.get(event.origin, {})
+        sent_for_event = sent.get(event.id_prefix, {})
         if sent_for_event:
-            yield event.origin
+            yield event.id_prefix
         has_started = (
             has_started or bool(sent_for_event) if reacted.start is None else event.offset >= reacted.start
         )
-        reactions.commands += sum(map(len, sent_for_event.values()))
+        findings.command_count += sum(map(len, sent_for_event.values()))
         may_repeat = reacted.accepted_until is not None and event.offset >= reacted.accepted_until
         problems = _event_problems(
             event,
@@ -109,7 +113,7 @@ def check_partition_reactions(
             reacted,
             has_started and event.offset < reacted.processed_lower,
             is_retained,
-            reactions,
+            findings,
         )
         if event.offset < reacted.processed_upper:
             problems = chain(
@@ -118,7 +122,7 @@ def check_partition_reactions(
                 order.find_problems(event, sent_for_event, may_repeat),
             )
         for problem in problems:
-            reactions.add_violation(f"{position}@{event.offset}: {problem}")
+            findings.add_violation(f"{position}@{event.offset}: {problem}")
 
 
 def _event_problems(
@@ -127,16 +131,16 @@ def _event_problems(
     reacted: ReactedRange,
     must_have_commands: bool,
     is_retained: Callable[[ReactionCommand, int], bool],
-    reactions: Reactions,
+    findings: ReactionFindings,
 ) -> Iterator[str]:
-    """Yield the violations of an event. `must_have_commands`: the process manager had started, and has passed the
-    event.
+    """Yield the violations of an event. `must_have_commands`: the process manager must have reacted to the
+    event, because it started before the event, and its position is after the event.
     """
     if event.offset >= reacted.processed_upper:
         if sent:
             yield f"it has commands, but the position is {reacted.processed_upper}"
         return
-    reactions.events += 1
+    findings.event_count += 1
     if sent and event.offset < (reacted.start or 0):
         yield f"it has commands, but the process manager started at {reacted.start}"
     if event.offset in reacted.skips:
@@ -149,14 +153,14 @@ def _event_problems(
         return
     for number, expected in enumerate(event.commands):
         copies = sent.get(number, ())
-        reactions.changed_commands += sum(not copy.matches(expected) for copy in copies)
+        findings.changed_commands += sum(not copy.matches(expected) for copy in copies)
         if copies or not must_have_commands or not is_retained(expected, event.time):
             continue
         if reacted.accepted_until is not None and event.offset < reacted.accepted_until:
-            reactions.accepted_losses += 1
+            findings.accepted_losses += 1
         else:
             yield f"command {number}, for {expected.topic}, is missing"
-    reactions.changed_commands += sum(
+    findings.changed_commands += sum(
         len(copies) for number, copies in sent.items() if number >= len(event.commands)
     )
 
@@ -172,17 +176,17 @@ def _matching_copies(
 def _copy_problems(
     event: SubscribedEvent, sent: Mapping[int, Sequence[ReactionCommand]], may_repeat: bool
 ) -> Iterator[str]:
-    """Yield the commands with several copies, and each copy that prevents the process manager's own command from being
-    decided.
+    """Yield the commands with several copies, and each copy that takes the id of the process manager's own command, so
+    that the own command is not decided.
 
     `may_repeat`: the process manager may have been set back to before the event.
     """
     for number, copies in sorted(sent.items()):
         if len(copies) > 1 and not may_repeat:
             yield f"command {number} was sent {len(copies)} times"
-        for own in _matching_copies(event, number, copies)[:1]:
+        for own_copy in _matching_copies(event, number, copies)[:1]:
             for copy in copies:
-                if copy[:2] == own[:2] and copy.offset < own.offset:
+                if copy[:2] == own_copy[:2] and copy.offset < own_copy.offset:
                     yield f"the id of command {number} was taken by {copy}"
 
 
@@ -190,7 +194,7 @@ class _CommandOrder:
     """Checks the order of the commands in each partition: by event, and by number for one event."""
 
     def __init__(self) -> None:
-        self._last: dict[tuple[str, int], int] = {}
+        self._last_offsets: dict[tuple[str, int], int] = {}  # (topic, partition) → offset of the last command
 
     def find_problems(
         self, event: SubscribedEvent, sent: Mapping[int, Sequence[ReactionCommand]], may_repeat: bool
@@ -200,34 +204,35 @@ class _CommandOrder:
         If there are several copies, the process manager's own copy is used; its last copy, if `may_repeat`.
         """
         for number, copies in sorted(sent.items()):
-            own = _matching_copies(event, number, copies) or copies
-            checked = own[-1 if may_repeat else 0]
-            topic_partition = checked.topic, checked.partition
-            if checked.offset < self._last.get(topic_partition, -1):
-                yield f"command {number} is at {checked}, before a command that was sent earlier"
-            self._last[topic_partition] = checked.offset
+            own_copies = _matching_copies(event, number, copies) or copies
+            own_copy = own_copies[-1 if may_repeat else 0]
+            topic_partition = own_copy.topic, own_copy.partition
+            if own_copy.offset < self._last_offsets.get(topic_partition, -1):
+                yield f"command {number} is at {own_copy}, before a command that was sent earlier"
+            self._last_offsets[topic_partition] = own_copy.offset
 
 
 def check_unmatched(
-    sent: SentCommands, matched: set[str], events_complete: bool, reactions: Reactions
+    sent: SentCommands, matched_prefixes: set[str], events_complete: bool, findings: ReactionFindings
 ) -> None:
-    """Check the commands whose origin is not in `matched`, i.e. without an event. `events_complete`: no event was
-    deleted.
+    """Check the commands whose id_prefix is not in `matched_prefixes`: no event has their id_prefix.
+
+    `events_complete`: no event was deleted.
     """
-    for origin, commands in sent.items():
-        if origin in matched:
+    for id_prefix, commands in sent.items():
+        if id_prefix in matched_prefixes:
             continue
         count = sum(map(len, commands.values()))
-        reactions.commands += count
+        findings.command_count += count
         if events_complete:
-            reactions.add_violation(f"commands of {origin}: there is no such event")
+            findings.add_violation(f"commands of {id_prefix}: there is no such event")
         else:
-            reactions.unknown += count
+            findings.unknown_commands += count
 
 
-def report_changed_commands(reactions: Reactions) -> None:
+def report_changed_commands(findings: ReactionFindings) -> None:
     """Report the commands that differ from the current `react` as one violation."""
-    if reactions.changed_commands:
-        reactions.add_violation(
-            f"{reactions.changed_commands:,} commands differ from those that react returns now: was react changed?"
+    if findings.changed_commands:
+        findings.add_violation(
+            f"{findings.changed_commands:,} commands differ from those that react returns now: was react changed?"
         )

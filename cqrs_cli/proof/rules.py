@@ -1,4 +1,4 @@
-"""The rules between a command, its outcome, its events and its dead letter."""
+"""Checks for `verify` that a command, its outcome, its events and its dead letter match."""
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -9,18 +9,18 @@ from cqrs_cli.proof.deferrals import DeferralRules
 from cqrs_cli.proof.duplicates import Duplicates
 from cqrs_cli.proof.findings import DecidedRange, Findings, LogName, Losses, Report
 from cqrs_cli.proof.forwarded_commands import ForwardedCommands
+from cqrs_cli.proof.index_entries import DeadLetterEntry, EventsEntry, Lookup, OutcomeEntry, checksums_differ
 from cqrs_cli.proof.join import JoinedCommand
 from cqrs_cli.proof.key_rules import KeyRules
 from cqrs_cli.proof.outcome_checks import PROPAGATED_NAMES, check_outcome, was_given_up
 from cqrs_cli.proof.positions import CommandPosition, OpenDeferral
 from cqrs_cli.proof.scope import Scope
-from cqrs_cli.proof.traces import DeadLetterTrace, EventsTrace, Lookup, OutcomeTrace, differ
 from cqrs_cli.proof.verification_checkpoint import VerificationCheckpoint
 from cqrs_cli.proof.versions import Versions
 
 
 class Rules:
-    """Checks the commands in order, with all rules."""
+    """Checks the commands in order, also with the rules of other modules, such as `Duplicates` and `Versions`."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Rules:
     ) -> None:
         """`open_deferrals`, `events_complete`: the state that the partition inherits without `earlier_checkpoint`."""
         report = Report() if earlier_checkpoint is None else earlier_checkpoint.report
-        self.commands = report.commands
+        self.command_count = report.commands
         self.given_up = report.given_up
         self.deleted: dict[LogName, int] = {"commands": 0, "outcomes": 0, "dead-letters": 0, **report.deleted}
         self._scope = scope
@@ -58,15 +58,15 @@ class Rules:
         else:
             self.deferrals.open_deferrals.update(open_deferrals or {})
         self._versions = Versions(self.events_complete, losses, dedup, findings)
-        self._versions.aggregates = report.aggregates
+        self._versions.aggregate_count = report.aggregates
         self._keys = (
             None if scope.personal is None else KeyRules(scope, dedup, findings, self.events_complete)
         )
 
     @property
-    def aggregates(self) -> int:
+    def aggregate_count(self) -> int:
         """The number of aggregates found so far."""
-        return self._versions.aggregates
+        return self._versions.aggregate_count
 
     def check_until(self, end: int, commands: Iterator[JoinedCommand]) -> Iterator[JoinedCommand]:
         """Check the commands before `end`; return the other commands."""
@@ -79,7 +79,7 @@ class Rules:
     def check_command(self, joined: JoinedCommand) -> None:
         """Report all violations of one command."""
         offset, record, outcome, events, dead_letter = joined
-        self.commands += record is not None
+        self.command_count += record is not None
         if self.forwarded is not None:
             self.forwarded.count_command(self._scope.partition, offset, record, outcome)
         if outcome is None:
@@ -105,17 +105,17 @@ class Rules:
             return
         if joined.command is not None:
             self._report_missing(offset, "commands", offset, "has no outcome")
-        traces: tuple[tuple[LogName, EventsTrace | DeadLetterTrace | None], ...]
-        traces = (("events", joined.events), ("dead-letters", joined.dead_letter))
-        for log, trace in traces:
-            if trace is not None and offset >= decided_range.decided_upper:
-                self._add_violation(log, trace.offset, f"is of command {offset}, which is not decided yet")
-            elif trace is not None:
+        entries: tuple[tuple[LogName, EventsEntry | DeadLetterEntry | None], ...]
+        entries = (("events", joined.events), ("dead-letters", joined.dead_letter))
+        for log, entry in entries:
+            if entry is not None and offset >= decided_range.decided_upper:
+                self._add_violation(log, entry.offset, f"is of command {offset}, which is not decided yet")
+            elif entry is not None:
                 self._report_missing(
-                    offset, log, trace.offset, f"is of command {offset}, which has no outcome"
+                    offset, log, entry.offset, f"is of command {offset}, which has no outcome"
                 )
 
-    def _check_outcome(self, joined: JoinedCommand, outcome: OutcomeTrace) -> None:
+    def _check_outcome(self, joined: JoinedCommand, outcome: OutcomeEntry) -> None:
         """Compare an outcome with its command."""
         offset, end = joined.offset, self._decided_range.decided_upper
         if offset >= end:
@@ -129,7 +129,7 @@ class Rules:
         else:
             self._add_violation("outcomes", outcome.offset, f"is of command {offset}, which does not exist")
 
-    def _check_events(self, offset: int, outcome: OutcomeTrace, events: EventsTrace) -> None:
+    def _check_events(self, offset: int, outcome: OutcomeEntry, events: EventsEntry) -> None:
         """Compare events with the outcome of their command: cause, number, last version and timestamp."""
         first_offset = events.offset
         if outcome.status != "accepted":
@@ -153,7 +153,7 @@ class Rules:
         if actual != expected:
             problem = f"has subject, causationid and correlationid {actual}, its command's outcome {expected}"
             self._add_violation("events", first_offset, problem)
-        if differ(events.propagated, outcome.propagated):
+        if checksums_differ(events.propagated_checksum, outcome.propagated_checksum):
             self._add_violation(
                 "events", first_offset, f"does not have the {PROPAGATED_NAMES} of its command's outcome"
             )
@@ -163,7 +163,7 @@ class Rules:
             )
 
     def _check_dead_letter(
-        self, joined: JoinedCommand, outcome: OutcomeTrace, dead_letter: DeadLetterTrace | None
+        self, joined: JoinedCommand, outcome: OutcomeEntry, dead_letter: DeadLetterEntry | None
     ) -> None:
         """Compare a dead letter with its outcome and its command. Only failed commands have a dead letter."""
         offset, failed = joined.offset, outcome.status == "failed"
@@ -189,7 +189,7 @@ class Rules:
                 dead_letter_offset,
                 "has another reason, key or timestamp than its command's outcome",
             )
-        if differ(dead_letter.message, outcome.message):
+        if checksums_differ(dead_letter.message_checksum, outcome.message_checksum):
             self._add_violation(
                 "dead-letters", dead_letter_offset, "has another message than its command's outcome"
             )

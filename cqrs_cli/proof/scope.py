@@ -4,28 +4,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cqrs_cli.codec.active_keys import ActiveKeys
+from cqrs_cli.codec.damage_finder import DamageFinder
 from cqrs_cli.core.deferral.deferrals import CLOCK_TOLERANCE
 from cqrs_cli.core.messages.event import EventEnvelope
 from cqrs_cli.core.messages.json import read_members
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.keyspace.key_history import KeyHistory
-from cqrs_cli.proof.documents import MaskDocument
+from cqrs_cli.proof.documents import DocumentRedactor
 from cqrs_cli.proof.findings import LogName
-from cqrs_cli.proof.fingerprints import FitsCommand, fits_whole
+from cqrs_cli.proof.fingerprints import FingerprintCheck, fits_whole
 
 
 class Loss(NamedTuple):
     """A loss that an operator accepted (`run --accept-loss`).
 
-    `restart_command`: the offset of the command at which the owner continued. `events`, `outcomes`: the end offsets of
-    these logs at that time.
+    `restart_command`: the offset of the command at which the owner continued. `events_end`, `outcomes_end`: the end
+    offsets of these logs at that time.
     """
 
     restart_command: int
-    events: int
-    outcomes: int
+    events_end: int
+    outcomes_end: int
 
 
 def check_shape(event: EventEnvelope) -> None:
@@ -40,42 +40,41 @@ def check_shape(event: EventEnvelope) -> None:
 
 
 class PersonalScope(NamedTuple):
-    """The facts about an aggregate with personal fields. `active_keys` decrypts the values whose keys are not erased;
+    """The tools for an aggregate with personal fields. `damage_finder` decrypts the values whose keys are not erased;
     None without a keyring.
     """
 
-    active_keys: ActiveKeys | None = None
-    mask_document: MaskDocument = bytes  # makes encrypted and plain documents comparable
+    damage_finder: DamageFinder | None = None
+    redact_document: DocumentRedactor = bytes  # returns equal bytes for the encrypted and the plain document
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The verified partition, and the facts that its records must match."""
+    """The verified partition, and the facts with which its records must agree."""
 
     aggregate: str
-    commands: str  # name of the commands topic; dead letters contain it, too
+    commands_topic: str  # name of the topic, which dead letters contain
     partition: int
-    starts: Mapping[LogName, int]  # start offset of each log; earlier records are deleted
-    shortest_window: int  # the shortest dedup window so far, ms
-    partition_of: Callable[[bytes], int | None] = lambda key: (
-        None
-    )  # the partition of a key; None: any partition
+    starts: Mapping[LogName, int]  # start offset of each log; retention has deleted earlier records
+    shortest_window: int  # ms, the shortest dedup window that any run has used
+    #: Returns the partition of a key; None if any partition is allowed.
+    partition_of: Callable[[bytes], int | None] = lambda key: None
     loss: Loss | None = None
-    #: Returns the command at an offset, if it exists.
+    #: Returns the command at an offset, or None.
     command_at: Callable[[int], Record | None] = lambda offset: None
     topic_id: str = ""  # id of the commands topic
-    longest_window: int | None = None  # the longest window so far, ms; None: it never changed
+    longest_window: int | None = None  # ms, the longest dedup window of any run; None: as the shortest
     #: Raises an error with the reason if an event cannot be read.
     decode_event: Callable[[EventEnvelope], object] = check_shape
-    max_earliness: int = CLOCK_TOLERANCE  # by how much a deferred command may be early, ms
-    key_history: KeyHistory | None = None  # after a repartitioning
+    clock_tolerance: int = CLOCK_TOLERANCE  # ms by which a deferred command may be resubmitted early
+    key_history: KeyHistory | None = None  # None if the aggregate was never repartitioned
     ends: Mapping[LogName, int] = field(default_factory=dict)  # end offset of each log, if known
-    for_child: bool = False  # verifies a parent for its child partition
-    has_fingerprint: FitsCommand = fits_whole  # function: may this command have this fingerprint?
+    for_child: bool = False  # True: a parent is verified, for the verification of its child partition
+    fits_command: FingerprintCheck = fits_whole  # function: may this command have this fingerprint?
     personal: PersonalScope | None = None  # None without personal fields
 
     def partition_at_command(self, key: bytes, command_offset: int) -> int | None:
-        """Return the partition of a key when a command was decided; None: any partition."""
+        """Return the partition to which a key belonged when the command was decided; None if any is allowed."""
         return (
             self.partition_of(key)
             if self.key_history is None
@@ -83,9 +82,9 @@ class Scope:
         )
 
     @property
-    def mask_document(self) -> MaskDocument:
-        """Reduces a command's document to the part that is compared."""
-        return bytes if self.personal is None else self.personal.mask_document
+    def redact_document(self) -> DocumentRedactor:
+        """The function that reduces a command's document to the part that is compared."""
+        return bytes if self.personal is None else self.personal.redact_document
 
 
 class TimestampText:

@@ -10,15 +10,15 @@ from cqrs_cli.proof.findings import Findings
 from cqrs_cli.proof.scope import Scope
 
 
-class SplitClock:
+class SplitChecker:
     """Receives the outcomes of a partition in order, from offset `start` on."""
 
-    def __init__(self, scope: Scope, findings: Findings, start: int, inherited: int) -> None:
-        """`inherited`: the clock that the partition got from its parents."""
+    def __init__(self, scope: Scope, findings: Findings, start: int, inherited_clock: int) -> None:
+        """`inherited_clock`: the clock that the partition got from its parents."""
         splits = () if scope.key_history is None else scope.key_history.splits
         self._splits = [split for split in splits if split.outcomes >= start]
         self._has_all_outcomes = start == 0 and scope.loss is None
-        self._findings, self._clock = findings, inherited
+        self._findings, self._clock = findings, inherited_clock
 
     def add_outcome(self, record: Record) -> None:
         """Process the next outcome."""
@@ -30,9 +30,9 @@ class SplitClock:
         """Check the remaining splits after the last outcome."""
         self._check_splits(None)
 
-    def _check_splits(self, until: int | None) -> None:
-        """Check the splits before outcome `until`; None: all remaining splits."""
-        while self._splits and (until is None or self._splits[0].outcomes <= until):
+    def _check_splits(self, next_outcome: int | None) -> None:
+        """Check the splits before the outcome at offset `next_outcome`; None: all remaining splits."""
+        while self._splits and (next_outcome is None or self._splits[0].outcomes <= next_outcome):
             split = self._splits.pop(0)
             if split.clock < self._clock or (self._has_all_outcomes and split.clock > self._clock):
                 problem = (

@@ -9,7 +9,7 @@ from cqrs_cli.core.messages.outcome import OutcomeEnvelope, Verdict
 from cqrs_cli.core.messages.reasons import REMEMBERED, STATUSES, Reason
 
 #: Reasons of checks 1 to 4. They come before the lookup of the aggregate, so the outcome's version is 0.
-REASONS_BEFORE_LOOKUP = {reason.name for reason in Reason if reason.check <= 4}
+REASONS_BEFORE_STATE_LOOKUP = {reason.name for reason in Reason if reason.check <= 4}
 #: Reasons of checks 1 and 2: the command could not be read.
 REASONS_OF_UNREADABLE = {reason.name for reason in Reason if reason.check <= 2}
 #: Reasons of check 10: the aggregate is not at the expected version.
@@ -58,15 +58,15 @@ def check_verdict(verdict: Verdict, reserved: bool) -> Iterator[str]:
 
 
 def check_names(outcome: OutcomeEnvelope) -> Iterator[str]:
-    """Yield the names that an outcome has although its command was not read, or lacks although its command was read.
+    """Check the members that name the command: subject, causationid, correlationid, expected version and type.
 
-    A command was read if its outcome has a fingerprint. If key and subject differ, and the key is not UTF-8, the
-    outcome has no names.
+    An outcome has these members if its command was read, i.e. if it has a fingerprint. An outcome `KEY_MISMATCH` may
+    lack them, because its key may not be UTF-8.
     """
     data, reason = outcome.data, outcome.data.reason or None
     members = {name: getattr(outcome, name) for name in ("subject", "causationid", "correlationid")}
     present = [name for name, text in members.items() if text]
-    if data.expected is not UNSET and (data.fingerprint is UNSET or reason in REASONS_BEFORE_LOOKUP):
+    if data.expected is not UNSET and (data.fingerprint is UNSET or reason in REASONS_BEFORE_STATE_LOOKUP):
         yield f"is {reason or data.status}, but says that version {data.expected} was expected"
     if data.fingerprint is UNSET:
         if present:
@@ -90,9 +90,8 @@ def _check_expected_version(verdict: Verdict) -> Iterator[str]:
     try:
         mismatch = parse_expected(text).mismatch(verdict.version - verdict.events)
     except ValueError:
-        if (
-            verdict.status not in ("duplicate", "failed") and reason != "ID_REUSED"
-        ):  # these commands may have an invalid version
+        # Duplicates, failed commands and commands with a reused id may have an invalid version.
+        if verdict.status not in ("duplicate", "failed") and reason != "ID_REUSED":
             yield f"is {verdict.status} with the expected version {text!r}, which is invalid"
         return
     if reason == "INVALID_EXPECTED_VERSION":

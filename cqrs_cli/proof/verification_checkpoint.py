@@ -1,13 +1,13 @@
-"""Incremental verification: the checkpoint of an earlier verification, and the limits of its stored index entries."""
+"""The checkpoint from which `verify --incremental` continues, and an index without the entries that it has dropped."""
 
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
 from cqrs_cli.proof.findings import LogName, Report
+from cqrs_cli.proof.index_entries import EventsEntry, Index
 from cqrs_cli.proof.positions import CommandPosition, OpenDeferral
 from cqrs_cli.proof.scope import Loss
-from cqrs_cli.proof.traces import EventsTrace, Index
 from cqrs_cli.state.evidence import Evidence
 
 
@@ -18,7 +18,7 @@ class CheckpointUnusableError(Exception):
     """
 
 
-#: The names of fields in stored checkpoints, if they differ.
+#: Field → its name in stored checkpoints, for the fields whose names differ.
 _STORED_NAMES = {
     "verified_until": "commands",
     "read_until": "read",
@@ -41,12 +41,13 @@ class VerificationCheckpoint(Struct, frozen=True, rename=_STORED_NAMES):
     verified_until: int
     read_until: dict[LogName, int]
     report: Report  # of all commands before `verified_until`
-    last_commands: dict[LogName, int]  # by topic: the command of the last record read
+    last_commands: dict[LogName, int]  # topic → offset of the command of the last record read
     topic_recreated: dict[LogName, bool]
-    open_events: tuple[int, EventsTrace] | None  # of a later command, which may get more events
-    open_deferrals: dict[CommandPosition, OpenDeferral]  # the open deferred commands
-    first_known: dict[LogName, int]  # by topic: the first command with records
-    events_complete: bool  # the events were complete from the first event on
+    open_events: tuple[int, EventsEntry] | None  # of a later command, which may get more events
+    open_deferrals: dict[CommandPosition, OpenDeferral]  # by the position of the deferred command
+    #: Topic → the first command whose record was not deleted before a verification read it.
+    first_known: dict[LogName, int]
+    events_complete: bool  # no event was deleted before a verification read it
     loss: Loss | None
     oldest_original: int  # ms: no duplicate can point to outcomes before this time
     last_event: Evidence | None = None  # of the last event and outcome that were read
@@ -61,10 +62,10 @@ class BoundedIndex:
         self._index = index
         self._floor = floor
 
-    def add_entry(self, command_offset: int, trace: bytes) -> bytes | None:
+    def add_entry(self, command_offset: int, entry: bytes) -> bytes | None:
         """Add an entry; raise `CheckpointUnusableError` if its command is already verified."""
         self._require_unverified(command_offset, "has a record that was written after its verification")
-        return self._index.add_entry(command_offset, trace)
+        return self._index.add_entry(command_offset, entry)
 
     def find_entry(self, command_offset: int) -> bytes | None:
         """Return the entry of a command; raise `CheckpointUnusableError` if the checkpoint may have dropped it."""
@@ -76,11 +77,11 @@ class BoundedIndex:
         return entry
 
     def first_command(self) -> int | None:
-        """Return the lowest command from the floor on."""
+        """Return the lowest command from the floor on, or None."""
         return next((command for command, _ in self.entries()), None)
 
     def last_command(self) -> int | None:
-        """Return the highest command."""
+        """Return the highest command, or None."""
         return self._index.last_command()
 
     def delete_from(self, command_offset: int) -> int:

@@ -2,23 +2,25 @@
 
 from cqrs_cli.proof.dedup_index import DedupIndex
 from cqrs_cli.proof.findings import Findings, LogName, Losses
-from cqrs_cli.proof.traces import EventsTrace, OutcomeTrace
-from cqrs_cli.proof.verdict import REASONS_BEFORE_LOOKUP
+from cqrs_cli.proof.index_entries import EventsEntry, OutcomeEntry
+from cqrs_cli.proof.verdict import REASONS_BEFORE_STATE_LOOKUP
 
 
 class Versions:
     """Checks the commands in order. If outcome and events differ, which `Rules` reports, the outcome is used."""
 
     def __init__(self, events_complete: bool, losses: Losses, dedup: DedupIndex, findings: Findings) -> None:
-        """`events_complete`: the events are complete from the first event on."""
-        self.aggregates = 0
+        """`events_complete`: no event was deleted before a verification read it. Else an aggregate without a known
+        version may start at any version.
+        """
+        self.aggregate_count = 0
         self._events_complete = events_complete
         self._losses = losses
         self._dedup = dedup
         self._findings = findings
 
     def check_version(
-        self, command_offset: int, outcome: OutcomeTrace | None, events: EventsTrace | None
+        self, command_offset: int, outcome: OutcomeEntry | None, events: EventsEntry | None
     ) -> None:
         """Check the version to which a command led its aggregate."""
         if events is not None and events.events_read < events.count:
@@ -41,7 +43,7 @@ class Versions:
         elif (
             outcome is not None
             and outcome.subject is not None
-            and outcome.reason not in REASONS_BEFORE_LOOKUP
+            and outcome.reason not in REASONS_BEFORE_STATE_LOOKUP
         ):
             version = outcome.version
             self._check_sequence(
@@ -51,7 +53,7 @@ class Versions:
             problem = f"is {outcome.reason}, but says version {outcome.version}"
             self._findings.add_violation("outcomes", outcome.offset, problem)
 
-    def _check_accepted(self, command_offset: int, outcome: OutcomeTrace, events: EventsTrace | None) -> None:
+    def _check_accepted(self, command_offset: int, outcome: OutcomeEntry, events: EventsEntry | None) -> None:
         if events is None:
             problem = f"is of command {command_offset}, of which 0 of {outcome.events} events were found"
             self._losses.report_missing(command_offset, "outcomes", outcome.offset, problem)
@@ -72,6 +74,7 @@ class Versions:
         version_before: int,
         version_after: int,
     ) -> None:
+        """Check that a command continues from its aggregate's version, and store the version to which it led."""
         stored_state = self._dedup.find_state(subject)
         version = 0 if stored_state is None else stored_state.version
         if version_before != version and (stored_state is not None or self._events_complete):
@@ -84,7 +87,7 @@ class Versions:
                     log, offset, _out_of_order(subject, version, version_before, version_after)
                 )
         if version_after > version_before:
-            self.aggregates += stored_state is None
+            self.aggregate_count += stored_state is None
             self._dedup.set_version(
                 subject, version_after, command_offset, b"" if stored_state is None else stored_state.state
             )

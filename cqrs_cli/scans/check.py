@@ -19,8 +19,8 @@ class UnreadableType(NamedTuple):
 
     type: str  # empty for a record that is not an event
     partition: int
-    offset: int
-    times: int
+    offset: int  # of the first unreadable event
+    times: int  # number of unreadable events of this type
     reason: str
 
 
@@ -40,12 +40,12 @@ def read_partition(plan: ReadPlan, partition: int) -> ReadResult:
 
     def work() -> ReadResult:
         aggregate = load(plan.topics.aggregate, plan.package, plan.root)
-        events, unreadable = 0, dict[str, UnreadableType]()
+        event_count, unreadable = 0, dict[str, UnreadableType]()
         for records in log.events(*plan.bounds[partition]):
-            events += len(records)
+            event_count += len(records)
             for record in records:
                 _add_unreadable(aggregate, partition, record, unreadable)
-        return ReadResult(partition, events, tuple(unreadable.values()))
+        return ReadResult(partition, event_count, tuple(unreadable.values()))
 
     return guarded(
         plan.connection, log.log_name("events"), work, lambda error: ReadResult(partition, error=error)

@@ -20,7 +20,7 @@ def guarded(
     work: Callable[[], _R],
     error_result: Callable[[CqrsError], _R],
 ) -> _R:
-    """Return the result of `work`, or `error_result(error)` if it raises.
+    """Return the result of `work`, or `error_result(error)` if `work` raises an error.
 
     `partition_name` is for the text of unexpected errors.
     """

@@ -13,32 +13,32 @@ class LogProgress(TaskReporter):
     def __init__(self, driver: Address | None, partition: int, interval: float = REPORT_INTERVAL) -> None:
         self._partition = partition
         self.records = 0  # records read so far
-        self._offsets = 0  # offsets read so far, with gaps between records
+        self._read_offsets = 0  # offsets read so far, with gaps between records
         self._total: int | None = None
         super().__init__(driver, interval)
 
     def start(self, total: int) -> None:
-        """Start with a total of `total` offsets to read."""
-        self._total, self._offsets, self.records = total, 0, 0
+        """Start to count from zero. `total`: the number of offsets to read."""
+        self._total, self._read_offsets, self.records = total, 0, 0
 
     def extend(self, offsets: int) -> None:
-        """Add `offsets` offsets to the total."""
+        """Increase the total: the task will read this number of further offsets."""
         self._total = offsets + (self._total or 0)
 
     def report_read(self, records: int, offsets: int) -> None:
         """Report that more records and offsets were read."""
         self.records += records
-        self._offsets += offsets
+        self._read_offsets += offsets
         self.report_if_due()
 
     def track(self, log: Iterable[list[Record]], start: int, end: int) -> Iterator[list[Record]]:
         """Yield the batches of a log from `start` to `end`, and report each batch after the caller has processed it."""
         for records in log:
             yield records
-            after = records[-1].offset + 1
-            self.report_read(len(records), after - start)
-            start = after
+            next_offset = records[-1].offset + 1
+            self.report_read(len(records), next_offset - start)
+            start = next_offset
         self.report_read(0, end - start)  # the last offsets may have no records
 
     def current_report(self) -> TaskReport:
-        return TaskReport(self._partition, self._offsets, self.records, self._total)
+        return TaskReport(self._partition, self._read_offsets, self.records, self._total)

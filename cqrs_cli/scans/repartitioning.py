@@ -1,4 +1,4 @@
-"""The work of a repartitioning: the partitions that hand over keys, and how many events must be read."""
+"""Estimates a repartitioning for `cqrs repartition`: the partitions that hand over keys, and the events to read."""
 
 from collections import Counter
 from typing import NamedTuple
@@ -15,24 +15,20 @@ from cqrs_cli.keyspace.key_space import KeySpace
 FOLDED_PER_SECOND = 160_000
 
 
-class MovingKeys(NamedTuple):
+class KeyHandover(NamedTuple):
     """A partition that will hand over keys."""
 
     partition: int
     children: tuple[int, ...]
-    events: int  # estimated number of events of these keys, from the children's share
+    events: int  # of the moving keys: their estimated share of the partition's event offsets
     deferred: int  # deferred commands of these keys
 
 
 class RepartitioningWork(NamedTuple):
-    """The partitions that hand over keys, and the events to read.
+    """The partitions that hand over keys, and the number of events to read."""
 
-    `events_to_read`: the number of events that must be read to build all shards. A child partition reads its parents'
-    logs, too.
-    """
-
-    moving: tuple[MovingKeys, ...]
-    events_to_read: int
+    moving: tuple[KeyHandover, ...]
+    events_to_read: int  # to build all shards; a child partition reads its parents' logs, too
 
     @property
     def seconds(self) -> float:
@@ -46,45 +42,45 @@ def repartitioning_work(connection: Connection, topics: Topics, key_space: KeySp
     The number of events is estimated from offsets.
     """
     requested_count = len(key_space.partitions)
-    numbers = range(readers.partition_count(connection, topics.events))
-    sizes = {
+    existing_partitions = range(readers.partition_count(connection, topics.events))
+    event_offset_counts = {
         partition: end - start
-        for partition, (start, end) in readers.bounds(connection, topics.events, numbers).items()
+        for partition, (start, end) in readers.bounds(connection, topics.events, existing_partitions).items()
     }
-    count_by_partition = {
+    active_counts = {
         partition: count
         for partition in key_space.partitions
         if (count := key_space.active_count(partition)) is not None
     }
-    current_partition = [
-        max(number for number in key_space.partitions_of(target) if number in count_by_partition)
+    current_partition_by_target = [
+        max(number for number in key_space.partitions_of(target) if number in active_counts)
         for target in key_space.partitions
     ]
 
-    def target_of(entry: Deferral) -> int:
-        return key_space.target_of(entry.subject.encode())
+    def target_partition(entry: Deferral) -> int:
+        return key_space.producer_partition(entry.subject.encode())
 
     entries = deferred_commands(
         connection,
         topics,
         key_space.partitioner,
-        lambda entry: current_partition[target_of(entry)] != target_of(entry),
+        lambda entry: current_partition_by_target[target_partition(entry)] != target_partition(entry),
     )
-    deferred = Counter(current_partition[target_of(entry)] for entry in entries)
+    deferred = Counter(current_partition_by_target[target_partition(entry)] for entry in entries)
     moving = tuple(
-        MovingKeys(
+        KeyHandover(
             partition,
-            tuple(key_space.requested_targets(partition)),
-            round(sizes.get(partition, 0) * (1 - count / requested_count)),
+            tuple(key_space.requested_children(partition)),
+            round(event_offset_counts.get(partition, 0) * (1 - count / requested_count)),
             deferred[partition],
         )
-        for partition, count in count_by_partition.items()
+        for partition, count in active_counts.items()
         if count < requested_count
     )
     return RepartitioningWork(
         moving,
         sum(
-            sizes.get(number, 0)
+            event_offset_counts.get(number, 0)
             for target in key_space.partitions
             for number in key_space.partitions_of(target)
         ),

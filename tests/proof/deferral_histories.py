@@ -11,8 +11,8 @@ from cqrs_cli.proof.findings import LogName
 from cqrs_cli.proof.partition import PartitionVerification, Scratch
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.verification_checkpoint import CheckpointUnusableError
+from cqrs_cli.state.entry_index import EntryIndex
 from cqrs_cli.state.memory import MemoryStore
-from cqrs_cli.state.trace_index import TraceIndex
 from tests.core.deferral.world import END, TOPIC, World, steps
 from tests.proof.incremental import IN_MEMORY, LOGS, Topics, VerifyRange, verify_piece
 from tests.proof.violations import command_of_event, command_of_outcome
@@ -20,8 +20,8 @@ from tests.proof.violations import command_of_event, command_of_outcome
 
 def scope_of(world: World) -> Scope:
     starts: dict[LogName, int] = {"events": 0, "outcomes": 0, "dead-letters": 0}
-    max_earliness = world.rules.limits.clock_tolerance
-    return Scope("way", "", 0, starts, 24 * 3600 * 1000, topic_id=TOPIC, max_earliness=max_earliness)
+    tolerance = world.rules.limits.clock_tolerance
+    return Scope("way", "", 0, starts, 24 * 3600 * 1000, topic_id=TOPIC, clock_tolerance=tolerance)
 
 
 def violations_in(world: World, deleted: int = 0) -> list[str]:
@@ -32,7 +32,7 @@ def violations_in(world: World, deleted: int = 0) -> list[str]:
         indexes = []
         for name in "oel":
             (folder / name).mkdir()
-            indexes.append(stack.enter_context(closing(TraceIndex(folder / name))))
+            indexes.append(stack.enter_context(closing(EntryIndex(folder / name))))
         proof = PartitionVerification(
             scope, Scratch(indexes[0], indexes[1], indexes[2], MemoryStore(24 * 3600 * 1000))
         )
@@ -45,7 +45,7 @@ def violations_in(world: World, deleted: int = 0) -> list[str]:
         )
         topic = [(offset, *entry) for offset, entry in enumerate(world.topic) if entry is not None]
         proof.deferred.read(Record(offset, 0, key.encode(), value) for offset, key, value in topic)
-        decided = proof.decided_range(world.position, world.position, deleted)
+        decided = proof.find_decided_range(world.position, world.position, deleted)
         commands = [world.record(offset) for offset in range(len(world.commands))]
         proof.check_commands(iter(commands[deleted : world.position]), decided)
         proof.check_deferred_topic(commands[world.position :])
@@ -53,7 +53,7 @@ def violations_in(world: World, deleted: int = 0) -> list[str]:
 
 
 def violations_in_pieces(world: World, planned: World, cut: int) -> list[str]:
-    """Return the violations of a verify that continues from an earlier one at the commands before `cut`.
+    """Return the violations of a verify that continues at command `cut` from the checkpoint of an earlier verify.
 
     `planned` is the world without the fault, which defines the lengths of the logs at the time of the earlier verify.
     """

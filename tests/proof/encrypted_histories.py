@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 import cqrs_cli as cqrs
-from cqrs_cli.codec.active_keys import ActiveKeys
+from cqrs_cli.codec.damage_finder import DamageFinder
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.encrypted_data import encrypt_data
@@ -81,11 +81,11 @@ class EncryptedHistory(history.History):
     def verify(
         self, committed: tuple[int | None, int | None] | None = None, on_disk: bool = False, **scope: Any
     ) -> Report:
-        personal = PersonalScope(ActiveKeys("tally", self.keys.get, unwrap))
+        personal = PersonalScope(DamageFinder("tally", self.keys.get, unwrap))
         return super().verify(
             committed,
             on_disk,
-            **{"has_fingerprint": fingerprint_check_of(TALLY), "personal": personal, **scope},
+            **{"fits_command": fingerprint_check_of(TALLY), "personal": personal, **scope},
         )
 
     def check_more(self, proof: PartitionVerification, store: Store) -> None:

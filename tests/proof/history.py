@@ -23,10 +23,10 @@ from cqrs_cli.core.personal.data_keys import random_key
 from cqrs_cli.proof.findings import Report, Violation
 from cqrs_cli.proof.partition import PartitionVerification, Scratch
 from cqrs_cli.proof.scope import Loss, Scope
+from cqrs_cli.state.entry_index import EntryIndex
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.memory import MemoryStore
 from cqrs_cli.state.store import Store
-from cqrs_cli.state.trace_index import TraceIndex
 
 seeds = st.integers(0, 10_000)
 
@@ -101,7 +101,7 @@ class History:
     def decide(self, refused: frozenset[int] = frozenset(), window: int = WINDOW) -> None:
         """Decide all commands, and replace the records."""
         arguments = (PARTITION, lambda *_: None, lambda *_: None, lambda: 0, partition_of, TOPIC, window)
-        context = BatchContext(*arguments, given_up_offsets=refused, new_data_key=self.new_key)
+        context = BatchContext(*arguments, force_failed=refused, new_data_key=self.new_key)
         self.decided = decided = decide_batch(self.aggregate, self.commands, context)
         self.outcomes = output_records(decided.outcomes)
         self.events = output_records(decided.events)
@@ -127,7 +127,7 @@ class History:
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             outcomes, events, letters = (
-                stack.enter_context(closing(TraceIndex(_make_folder(folder / name)))) for name in "oel"
+                stack.enter_context(closing(EntryIndex(_make_folder(folder / name)))) for name in "oel"
             )
             store = _store_on_disk(folder, stack) if on_disk else MemoryStore(WINDOW)
             proof = PartitionVerification(
@@ -136,7 +136,7 @@ class History:
             proof.outcomes.read(self.outcomes)
             proof.events.read(self.events)
             proof.dead_letters.read(self.letters)
-            decided = proof.decided_range(
+            decided = proof.find_decided_range(
                 committed_before, committed_after, self.commands[0].offset if self.commands else 0
             )
             end = proof.commands_end(decided)
@@ -256,7 +256,9 @@ def _make_folder(folder: Path) -> Path:
 def restarted_history(old: History, loss: Loss, second: str = "") -> History:
     """Return a history with two commands in a recreated topic, after the decisions of the old topic."""
     history = History([PlannedCommand(1, wait=60_000, id="x"), plan_command(1, id=second)])
-    outcomes = [with_offset(record, loss.outcomes + index) for index, record in enumerate(history.outcomes)]
-    events = [with_offset(record, loss.events + index) for index, record in enumerate(history.events)]
+    outcomes = [
+        with_offset(record, loss.outcomes_end + index) for index, record in enumerate(history.outcomes)
+    ]
+    events = [with_offset(record, loss.events_end + index) for index, record in enumerate(history.events)]
     history.outcomes, history.events = old.outcomes + outcomes, old.events + events
     return history

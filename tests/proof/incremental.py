@@ -14,9 +14,9 @@ from cqrs_cli.proof.partition import PartitionVerification, Scratch
 from cqrs_cli.proof.scope import Loss, Scope
 from cqrs_cli.proof.verification_checkpoint import CheckpointUnusableError
 from cqrs_cli.scans.verify.checkpoint_files import create_checkpoint_folder, load_checkpoint, write_checkpoint
+from cqrs_cli.state.entry_index import EntryIndex
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.store import Store
-from cqrs_cli.state.trace_index import TraceIndex
 from tests.proof.history import AGGREGATE, PARTITION, TOPIC, WINDOW, History, partition_of
 from tests.proof.violations import command_of_dead_letter, command_of_event, command_of_outcome
 
@@ -28,7 +28,7 @@ LOGS: tuple[LogName, ...] = ("outcomes", "events", "dead-letters")
 
 @dataclass
 class VerifyRange:
-    """The range of one verify: the offsets committed before and after it read, and `[start, end)` of each log."""
+    """What one verify reads: the committed offset before and after its reading, and `[start, end)` of each log."""
 
     before: int | None
     after: int | None
@@ -94,7 +94,7 @@ def verify_piece(
     checkpoint = None if before is None else load_checkpoint(before)
     with ExitStack() as stack:
         folders = create_checkpoint_folder(after, before)
-        indexes = [stack.enter_context(closing(TraceIndex(path))) for path in folders.traces]
+        indexes = [stack.enter_context(closing(EntryIndex(path))) for path in folders.indexes]
         store = LmdbStore(folders.store, scope.shortest_window, map_size=4 << 20)
         stack.callback(store.close_without_sync)
         scratch = Scratch(indexes[0], indexes[1], indexes[2], store, flush_every=3)
@@ -105,7 +105,7 @@ def verify_piece(
             first = max(scope.starts[kind], 0 if checkpoint is None else checkpoint.read_until[kind])
             step(record for record in records if first <= record.offset < verify_range.ends[kind])
         verification.deferred.read(topics.deferred or ())
-        decided = verification.decided_range(
+        decided = verification.find_decided_range(
             verify_range.before, verify_range.after, start := verify_range.starts.get("commands", 0)
         )
         first = max(start, 0 if checkpoint is None else checkpoint.verified_until)
@@ -119,10 +119,10 @@ def verify_piece(
             verification.check_deferred_topic(
                 command for command in topics.commands if command.offset >= decided.decided_lower
             )
-        assert verification.checkpoint is not None
+        assert verification.new_checkpoint is not None
         check_more(verification, store)
         store.close()
-        write_checkpoint(after, verification.checkpoint, indexes)
+        write_checkpoint(after, verification.new_checkpoint, indexes)
         return verification.report()
 
 
@@ -138,8 +138,9 @@ def verify_ranges(
 ) -> list[VerifyRange]:
     """Return the ranges of several verifies of a correct history. The last verify reads all of it.
 
-    Each earlier verify runs when the commands up to a cut are decided, while an owner is active. `ahead` has the number
-    of commands that the owner decides during the verify, and for each log, how many of them are in it already.
+    Each earlier verify runs when the commands up to a cut are decided, while an owner is active. `ahead[0]` is the
+    number of commands that the owner decides during the verify. The other numbers say, for each log of `LOGS`, how many
+    of these commands the log has when the verify reads it.
     """
     offsets = [record.offset for record in history.commands]
     offsets += range(offsets[-1] + 1, offsets[-1] + 1 + sum(ahead) + 1)
@@ -154,9 +155,9 @@ def verify_ranges(
     return [*ranges, whole_range(history)]
 
 
-def _end(history: History, kind: LogName, command: int) -> int:
+def _end(history: History, kind: LogName, command_offset: int) -> int:
     log = {"outcomes": history.outcomes, "events": history.events}.get(kind, history.letters)
-    later_offsets = [record.offset for record in log if _COMMAND_OF[kind](record) >= command]
+    later_offsets = [record.offset for record in log if _COMMAND_OF[kind](record) >= command_offset]
     return later_offsets[0] if later_offsets else log[-1].offset + 1 if log else 0
 
 

@@ -29,8 +29,8 @@ from cqrs_cli.proof.parent_results import ParentResults
 from cqrs_cli.proof.parent_verification import verify_parent
 from cqrs_cli.proof.partition import PartitionVerification, Scratch
 from cqrs_cli.proof.scope import Scope
+from cqrs_cli.state.entry_index import EntryIndex
 from cqrs_cli.state.memory import MemoryStore
-from cqrs_cli.state.trace_index import TraceIndex
 from tests.proof.history import AGGREGATE, NOW, TOPIC, WINDOW, PlannedCommand, command_document, plan_command
 from tests.support.commands import FAR_FUTURE
 from tests.support.foreign_records import changed_record
@@ -44,7 +44,7 @@ def partition_among(key: bytes, count: int) -> int:
 
 
 class RepartitionedHistory:
-    """One aggregate's partitions. All owners share a memory, so a target partition knows what its parent knew."""
+    """One aggregate's partitions. All owners share a memory, so a child partition knows what its parent knew."""
 
     def __init__(self) -> None:
         self.lineage = PartitionLineage((1,))
@@ -104,9 +104,9 @@ class RepartitionedHistory:
                 inherited = ParentResults()
                 for split in splits:
                     parent = self._scope(split.partition, key_history=None, for_child=True)
-                    traces = _scratch(stack, folder / str(split.partition), store)
+                    parent_scratch = _scratch(stack, folder / str(split.partition), store)
                     read = partial(self._records_for_target, split, partition)
-                    inherited = verify_parent(split, parent, traces, inherited, read)
+                    inherited = verify_parent(split, parent, parent_scratch, inherited, read)
             key_history = KeyHistory(self.lineage, partition, partition_among)
             proof = PartitionVerification(
                 self._scope(partition, key_history=key_history),
@@ -119,7 +119,9 @@ class RepartitionedHistory:
             proof.dead_letters.read(self.logs["dead-letters"][partition])
             proof.deferred.read(self.logs["deferred"][partition])
             end = self._end("commands", partition)
-            proof.check_commands(iter(self.logs["commands"][partition]), proof.decided_range(end, end, 0))
+            proof.check_commands(
+                iter(self.logs["commands"][partition]), proof.find_decided_range(end, end, 0)
+            )
             proof.check_deferred_topic(())
             return proof.report()
 
@@ -253,5 +255,5 @@ def _scratch(stack: ExitStack, folder: Path, store: MemoryStore) -> Scratch:
     indexes = []
     for name in "oel":
         (folder / name).mkdir(parents=True)
-        indexes.append(stack.enter_context(closing(TraceIndex(folder / name))))
+        indexes.append(stack.enter_context(closing(EntryIndex(folder / name))))
     return Scratch(indexes[0], indexes[1], indexes[2], store)

@@ -2,8 +2,9 @@
 
 import pytest
 
+from cqrs_cli.core.messages.drop_record import DROP_HEADERS
 from cqrs_cli.core.messages.record import Headers, Record
-from tests.proof.history import History, PlannedCommand, append_record, plan_command, with_value
+from tests.proof.history import NOW, History, PlannedCommand, append_record, plan_command, with_value
 from tests.proof.violations import only_violation, violation_texts, with_members
 
 
@@ -118,3 +119,10 @@ def test_given_up_command_with_long_key(given_up: History) -> None:
     for log, index in ((given_up.outcomes, 2), (given_up.letters, 1)):
         log[index] = with_members(log[index], key=b"k" * 1025)
     assert "its command b'kkk" in only_violation(given_up)
+
+
+def test_record_of_a_drop_is_no_letter(history: History) -> None:
+    count = history.verify().dead_letters
+    append_record(history.letters, Record(0, NOW, None, b"{}", DROP_HEADERS))
+    report = history.verify()
+    assert (report.dead_letters, report.violations) == (count, ())

@@ -95,7 +95,7 @@ def test_simulations_end_as_expected() -> None:
         (WAITING, entry(cancelled=True), "says that command 0 is cancelled"),
         (
             WAITING,
-            entry(resubmitted_offset=7, resubmitted_topic=TOPIC),
+            entry(resubmitted_offset=7, resubmitted_topic_id=TOPIC),
             "was resubmitted at 7: that record is another command",
         ),
         (WAITING, outcome(0, b'"due":', b'"dues":'), "without a time when it is due"),

@@ -1,4 +1,4 @@
-"""The time at which a command may be decided: not before it is due, not after it expires. Each rule on its own."""
+"""The checks of an outcome against its command: mainly, no command is decided before it is due or after it expires."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.outcome_checks import check_outcome
 from cqrs_cli.proof.scope import Scope
 from tests.proof.history import History, PlannedCommand, plan_command
-from tests.proof.traces import outcome_entry
+from tests.proof.index_entries import outcome_entry
 from tests.proof.violations import violation_texts, without_members
 from tests.support.commands import command
 
@@ -27,7 +27,7 @@ DECIDED = [
 def problems_about(
     status: str, reason: str, text: str, outcome_type: str = "", **attributes: Any
 ) -> list[str]:
-    """Return the inconsistencies between an outcome and its command whose text contains `text`."""
+    """Compare an outcome with its command, and return only the contradictions that contain `text`."""
     sent_command = command("way.Go", "a", "x", **attributes)
     entry = outcome_entry(status, reason, timestamp=TIME, type=outcome_type or f"way.Go.{status}")
     record = Record(0, TIME, sent_command.key, sent_command.value, [*HEADERS])
@@ -74,11 +74,11 @@ def test_type_of_another_command_is_named(status: str, outcome_type: str) -> Non
     ]
 
 
-def test_long_key_stays_in_its_outcome() -> None:
+def test_outcome_keeps_a_too_long_key() -> None:
     assert History([PlannedCommand(1, key=b"k" * 1025)]).violations() == []
 
 
-def test_reserved_command_has_no_expectation() -> None:
+def test_reserved_command_needs_no_expected_version() -> None:
     """Only `cqrs.Cancel` may be NOT_FOUND without an expected version."""
     members = json.loads(History([plan_command(0)]).commands[0].value or b"")
     cancel = json.dumps(members | {"type": "cqrs.Cancel", "data": {"id": "q"}}).encode()

@@ -17,25 +17,19 @@ def test_duplicate_of_another_command(history: History) -> None:
     assert only_violation(history) == "outcomes 8 points to command 99, which has no outcome before it"
 
 
-def test_id_decided_twice_is_found(history: History) -> None:
-    second_history = History(
+def test_id_decided_twice_is_found() -> None:
+    history = History(
         [
             plan_command(1, id="x", expectedversion=0),
             plan_command(0),
             plan_command(1, id="y", expectedversion="1"),
         ]
     )
-    for log in (second_history.commands, second_history.events):
-        log[-1] = changed_record(
-            log[-1], None, **{"id" if log is second_history.commands else "causationid": "x"}
-        )
-    second_history.outcomes[2] = changed_record(
-        second_history.outcomes[2], causationid="x", correlationid="x"
-    )
-    second_history.events[-1] = changed_record(second_history.events[-1], correlationid="x")
-    assert (
-        only_violation(second_history) == "outcomes 2 decides id 'x' of 'a' again, as command 0 2 ms before"
-    )
+    for log in (history.commands, history.events):
+        log[-1] = changed_record(log[-1], None, **{"id" if log is history.commands else "causationid": "x"})
+    history.outcomes[2] = changed_record(history.outcomes[2], causationid="x", correlationid="x")
+    history.events[-1] = changed_record(history.events[-1], correlationid="x")
+    assert only_violation(history) == "outcomes 2 decides id 'x' of 'a' again, as command 0 2 ms before"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.findings import LogName
-from cqrs_cli.state.trace_index import TraceIndex
+from cqrs_cli.state.entry_index import EntryIndex
 from tests.proof.faults import FAULTS
 from tests.proof.history import WINDOW, History, PlannedCommand, random_commands, seeds, swap_records
 from tests.proof.incremental import IN_MEMORY, LOGS, IncrementalVerifier, verify_ranges, whole_range
@@ -157,8 +157,8 @@ def test_old_outcomes_are_dropped(tmp_path: Path) -> None:
     for verify_range in verify_ranges(history, [20]):
         assert verifier.verify(verify_range).violations == ()
     for kind, count in (("outcomes", 5), ("events", 0), ("dead-letters", 0)):
-        with closing(TraceIndex(tmp_path / "2" / kind)) as trace_index:
-            assert len(list(trace_index.entries())) == count
+        with closing(EntryIndex(tmp_path / "2" / kind)) as entry_index:
+            assert len(list(entry_index.entries())) == count
 
 
 @pytest.mark.parametrize("kind", LOGS)

@@ -19,7 +19,7 @@ from tests.support.foreign_records import changed_record
 
 @pytest.fixture
 def history() -> EncryptedHistory:
-    """Events 0 and 1 of `a` under key 1, its end at 2, event 4 of `b` under key 2, event 5 of `a` under key 3."""
+    """Events 0 and 1 of `a` under key 1, deleted at 2, event 4 of `b` under key 2, event 5 of `a` under key 3."""
     return EncryptedHistory([add(2, "Ann"), erase(), add(1, "Bob", "b"), add(1, "Cem"), add(1, "")])
 
 

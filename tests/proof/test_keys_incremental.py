@@ -1,4 +1,4 @@
-"""Keys in a continued verification: the checkpoint's knowledge of keys counts."""
+"""Keys in a continued verification: the keys in the checkpoint are compared with later events."""
 
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,7 @@ def verify_all(history: EncryptedHistory, folder: Path, *ranges: VerifyRange) ->
         *("tally", TOPIC, PARTITION, dict.fromkeys(LOGS, 0), WINDOW, partition_of),
         command_at=history.command_at,
         decode_event=partial(decode_event, TALLY),
-        has_fingerprint=fingerprint_check_of(TALLY),
+        fits_command=fingerprint_check_of(TALLY),
         personal=PersonalScope(),
     )
     topics = Topics(history.commands, history.outcomes, history.events, history.letters)
@@ -65,11 +65,11 @@ def test_key_of_an_earlier_verify_counts(history: EncryptedHistory, tmp_path: Pa
     (cut, end) = verify_ranges(history, [1])
     first, second = verify_all(history, tmp_path, cut, end)
     assert second[0].startswith(f"is encrypted with key {key(9).kid} of 'a', but key {key(1).kid} is active")
-    assert len(first) == 1 and "the key is lost" in first[0]  # key 2 has followed it in the topic
+    assert len(first) == 1 and "the key is lost" in first[0]  # the keys topic already has key 2
 
 
 @pytest.mark.covers("verifiable")
-def test_ended_key_stays_ended(history: EncryptedHistory, tmp_path: Path) -> None:
+def test_deleted_key_stays_deleted(history: EncryptedHistory, tmp_path: Path) -> None:
     history.events[3] = encrypt_event(changed_record(history.events[3], {"who": "Eve"}), key(1))
     _, second = verify_all(history, tmp_path, verify_ranges(history, [3])[0], whole_range(history))
     assert f"is encrypted with key {key(1).kid} of 'a', which was deleted before" in second

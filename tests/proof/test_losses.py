@@ -25,7 +25,7 @@ def test_accepted_loss_is_counted(history: History) -> None:
 
 
 def test_versions_follow_unless_lost(history: History) -> None:
-    """Versions must follow before the loss, after an aggregate's first command after it, and without a loss."""
+    """Only the first command of an aggregate after the loss may skip versions."""
     history.outcomes[2] = changed_record(history.outcomes[2], {"version": 7})
     del history.outcomes[1], history.events[2]
     assert only_violation(history, loss=Loss(5, 0, 0)) == "outcomes 2 has version 7, but 'a' is at version 2"

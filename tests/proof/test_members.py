@@ -28,7 +28,7 @@ from tests.proof.repartitioned import repartitioned_history
 
 Path = tuple[str, ...]
 
-#: Members whose other text no record contradicts.
+#: Members whose text may be changed without a contradiction, because no other record contains it.
 UNCHECKED = {("data", "message"), ("data", "code")}
 #: Values of any type that a changed member may have.
 OTHER_VALUES = [None, -1, 0, 1, 1.5, 2**63, 10**30, "", "x", "9/9", True, [1], {"a": 1}]
@@ -142,7 +142,7 @@ REPARTITIONED = repartitioned_history()
 @pytest.mark.covers("verifiable")
 @given(st.data())
 def test_any_changed_history_is_found(data: st.DataObject) -> None:
-    """Only texts of a request, and a `deferred` that no record crosses, may differ."""
+    """Only the time and author of a request may differ, and the `deferred` of a split, if no record is in between."""
     records = [lineage_value(growth) for growth in REPARTITIONED.lineage_records]
     index = data.draw(st.integers(0, len(records) - 1))
     match data.draw(st.sampled_from(["drop", "double", "swap", "truncate", "change"])):

@@ -4,11 +4,11 @@ import pytest
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.findings import DecidedRange, LogName, Report
+from cqrs_cli.proof.index_entries import OFFSET_LIMIT
 from cqrs_cli.proof.partition import PartitionVerification, Scratch
 from cqrs_cli.proof.scope import Scope
-from cqrs_cli.proof.traces import LIMIT
 from cqrs_cli.state.memory import MemoryStore
-from tests.proof.traces import OutcomeIndex
+from tests.proof.index_entries import OutcomeIndex
 
 
 class IndexWithLast(OutcomeIndex):
@@ -22,11 +22,11 @@ class IndexWithLast(OutcomeIndex):
     ("decided", "last", "end"),
     [
         (DecidedRange(5, 7), 9, 7),
-        (DecidedRange(5, LIMIT), None, 5),
-        (DecidedRange(5, LIMIT), 3, 5),
-        (DecidedRange(5, LIMIT), 9, 10),
-        (DecidedRange(0, LIMIT), None, 0),
-        (DecidedRange(0, LIMIT), 0, 1),
+        (DecidedRange(5, OFFSET_LIMIT), None, 5),
+        (DecidedRange(5, OFFSET_LIMIT), 3, 5),
+        (DecidedRange(5, OFFSET_LIMIT), 9, 10),
+        (DecidedRange(0, OFFSET_LIMIT), None, 0),
+        (DecidedRange(0, OFFSET_LIMIT), 0, 1),
     ],
 )
 def test_commands_are_read_to_the_end(decided: DecidedRange, last: int | None, end: int) -> None:

@@ -48,24 +48,22 @@ def add_with(**data: Any) -> history.PlannedCommand:
 
 def test_personal_values_do_not_count() -> None:
     annotated_history = AnnotatedHistory([add_with(who="Ann")])
-    assert annotated_history.violations(has_fingerprint=fingerprint_check_of(ANNOTATED)) == []
+    assert annotated_history.violations(fits_command=fingerprint_check_of(ANNOTATED)) == []
     annotated_history.commands = AnnotatedHistory([add_with(who="Bob")]).commands
-    assert annotated_history.violations(has_fingerprint=fingerprint_check_of(ANNOTATED)) == []
+    assert annotated_history.violations(fits_command=fingerprint_check_of(ANNOTATED)) == []
 
 
 def test_other_values_count() -> None:
     annotated_history = AnnotatedHistory([add_with(who="Ann")])
     annotated_history.commands = AnnotatedHistory([plan_command(1, data={"n": 2, "who": "Ann"})]).commands
     assert "does not have the fingerprint of its command" in " ".join(
-        violation_texts(annotated_history, has_fingerprint=fingerprint_check_of(ANNOTATED))
+        violation_texts(annotated_history, fits_command=fingerprint_check_of(ANNOTATED))
     )
 
 
 def test_earlier_code_had_fewer_annotations() -> None:
     """Outcomes of earlier code stay in the log when a field becomes personal."""
-    assert (
-        history.History([plan_command(1)]).violations(has_fingerprint=fingerprint_check_of(ANNOTATED)) == []
-    )
+    assert history.History([plan_command(1)]).violations(fits_command=fingerprint_check_of(ANNOTATED)) == []
 
 
 @given(

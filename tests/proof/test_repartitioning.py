@@ -15,7 +15,7 @@ from cqrs_cli.proof.findings import Findings, LogName
 from cqrs_cli.proof.fingerprints import fits_whole
 from cqrs_cli.proof.forwarded_commands import missing_commands
 from cqrs_cli.proof.scope import Scope
-from cqrs_cli.proof.split_clock import SplitClock
+from cqrs_cli.proof.split_clock import SplitChecker
 from tests.proof.history import PlannedCommand, plan_command, seeds
 from tests.proof.repartitioned import RepartitionedHistory, repartitioned_history
 from tests.support.commands import FAR_FUTURE
@@ -250,7 +250,7 @@ def test_deleted_outcomes_may_be_later(clock: int, count: int) -> None:
     lineage, findings = PartitionLineage((1, 2), (Split(0, 1, 2, 9, 9, 9, 0, clock),)), Findings()
     starts: dict[LogName, int] = {"outcomes": 8}
     scope = Scope("tally", "t.commands", 0, starts, 1000, key_history=KeyHistory(lineage, 0, lambda *_: 0))
-    split_clock = SplitClock(scope, findings, 8, 0)
+    split_clock = SplitChecker(scope, findings, 8, 0)
     for offset, timestamp in ((8, 3), (9, 5)):
         split_clock.add_outcome(Record(offset, timestamp, None, None))
     split_clock.finish_clock()

@@ -7,11 +7,11 @@ import pytest
 from cqrs_cli.proof.dedup_index import DedupIndex
 from cqrs_cli.proof.duplicates import Duplicates
 from cqrs_cli.proof.findings import DecidedRange, Findings, Losses
+from cqrs_cli.proof.index_entries import OutcomeEntry
 from cqrs_cli.proof.scope import Scope
-from cqrs_cli.proof.traces import OutcomeTrace
 from cqrs_cli.state.memory import MemoryStore
 from tests.proof.history import WINDOW
-from tests.proof.traces import OutcomeIndex, outcome_entry
+from tests.proof.index_entries import OutcomeIndex, outcome_entry
 
 #: The decision on id `x`, and its immediate repetitions.
 FIRST = outcome_entry(events=1)
@@ -21,7 +21,7 @@ REUSED = outcome_entry("rejected", "ID_REUSED", original=ORIGINAL, fingerprint=6
 
 
 def problems_of(
-    *outcomes: OutcomeTrace,
+    *outcomes: OutcomeEntry,
     window: int = WINDOW,
     longest: int | None = None,
     without_index: bool = False,
@@ -42,7 +42,7 @@ def problems_of(
     return [finding.problem for finding in findings.listed]
 
 
-def at_time(entry: OutcomeTrace, timestamp: int, **members: Any) -> OutcomeTrace:
+def at_time(entry: OutcomeEntry, timestamp: int, **members: Any) -> OutcomeEntry:
     return outcome_entry(
         **{name: getattr(entry, name) for name in entry.__struct_fields__}
         | {"timestamp": timestamp}
@@ -72,7 +72,7 @@ DUPLICATE_OF_DEFERRED = outcome_entry("duplicate", original=(1, "deferred", 1, 0
         (FIRST, at_time(DEFERRED, WINDOW + 1), at_time(DUPLICATE_OF_DEFERRED, 9 * WINDOW)),
     ],
 )
-def test_correct_repetitions_have_no_problem(outcomes: tuple[OutcomeTrace, ...]) -> None:
+def test_correct_repetitions_have_no_problem(outcomes: tuple[OutcomeEntry, ...]) -> None:
     assert problems_of(*outcomes) == []
 
 
@@ -114,7 +114,7 @@ TOO_OLD = "points to command 0 1001 ms before, though an id is remembered for 10
         ),
     ],
 )
-def test_faulty_repetition_is_named(outcomes: tuple[OutcomeTrace, ...], problem: str) -> None:
+def test_faulty_repetition_is_named(outcomes: tuple[OutcomeEntry, ...], problem: str) -> None:
     (violation,) = problems_of(*outcomes)
     assert violation.startswith(problem)
     assert problems_of(*outcomes, topic_recreated=True) == ([] if outcomes[-1].original else [violation])

@@ -1,4 +1,4 @@
-"""Outcomes name the commands that could be read, and name nothing of unreadable commands."""
+"""Outcomes have the type, subject and ids of readable commands, and none of these of unreadable commands."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from tests.support.foreign_records import changed_record
 
 @pytest.fixture
 def unread_commands() -> History:
-    """Three unreadable commands: not JSON, without a key, given up.
+    """Three unreadable commands: not JSON, without a key, failed with TOO_LARGE without being read.
 
     Two commands whose keys differ from their subjects.
     """
@@ -85,7 +85,10 @@ def test_all_names_are_found_missing(history: History) -> None:
 
 @pytest.mark.parametrize(("index", "subject"), [(3, None), (4, "a")])
 def test_names_follow_the_key(unread_commands: History, index: int, subject: str | None) -> None:
-    """A key that is text may be another command's subject. Then subject and cause are named, otherwise not."""
+    """The keys are not the subjects of their commands. A key that is text may be another command's subject.
+
+    If the key is text, the outcome has the subject, causationid and correlationid of the command, otherwise none.
+    """
     names = dict.fromkeys(("causationid", "correlationid"), None if subject is None else f"c{index}")
     unread_commands.outcomes[index] = changed_record(
         unread_commands.outcomes[index], None, subject=subject, **names

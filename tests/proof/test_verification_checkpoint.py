@@ -16,21 +16,21 @@ from cqrs_cli.proof.verification_checkpoint import (
     check_continuation,
 )
 from cqrs_cli.scans.verify.checkpoint_files import load_checkpoint
-from cqrs_cli.state.trace_index import TraceIndex
+from cqrs_cli.state.entry_index import EntryIndex
 from tests.proof.history import History, append_record, plan_command, restarted_history
 from tests.proof.incremental import LOGS, IncrementalVerifier, VerifyRange, verify_ranges, whole_range
 
 
 @pytest.fixture
-def index(tmp_path: Path) -> Iterator[TraceIndex]:
+def index(tmp_path: Path) -> Iterator[EntryIndex]:
     """Index entries of the commands 4, 5 and 7."""
-    with closing(TraceIndex(tmp_path)) as index:
+    with closing(EntryIndex(tmp_path)) as index:
         for command in (4, 5, 7):
             index.add_entry(command, b"%d" % command)
         yield index
 
 
-def test_kept_entries_are_found(index: TraceIndex) -> None:
+def test_kept_entries_are_found(index: EntryIndex) -> None:
     bounded = BoundedIndex(index, 5)
     assert [bounded.find_entry(command) for command in (4, 5, 6, 7)] == [b"4", b"5", None, b"7"]
     assert (bounded.first_command(), bounded.last_command()) == (5, 7)
@@ -39,7 +39,7 @@ def test_kept_entries_are_found(index: TraceIndex) -> None:
     assert BoundedIndex(index, 5).first_command() is None
 
 
-def test_verified_commands_cannot_change(index: TraceIndex) -> None:
+def test_verified_commands_cannot_change(index: EntryIndex) -> None:
     bounded = BoundedIndex(index, 5)
     with pytest.raises(
         CheckpointUnusableError, match=r"^command 4 has a record that was written after its verification$"
@@ -50,7 +50,7 @@ def test_verified_commands_cannot_change(index: TraceIndex) -> None:
     assert list(index.entries()) == [(4, b"4"), (5, b"5"), (7, b"7")]
 
 
-def test_missing_entry_may_be_dropped(index: TraceIndex) -> None:
+def test_missing_entry_may_be_dropped(index: EntryIndex) -> None:
     """A command before the first command with records may also never have had an entry."""
     bounded = BoundedIndex(index, 5)
     for command in (0, 3):

@@ -1,1 +1,1 @@
-"""For `cqrs whatif`: join the past commands with their results, and compare these with the results of other code."""
+"""Joins past commands with their results for `cqrs whatif`, and compares the results with the results of other code."""

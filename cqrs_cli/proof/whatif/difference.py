@@ -18,6 +18,9 @@ from cqrs_cli.core.stored import StoredState
 
 DifferenceKind = Literal["outcome", "events", "version", "state"]
 
+#: A difference's kind, old result and new result, such as `("outcome", "accepted", "rejected EXPIRED")`.
+Label = tuple[DifferenceKind, str, str]
+
 #: Messages in the outcomes of commands that failed without a decision by the code, because they killed workers, or
 #: because `decide` hung.
 _POISON_MESSAGE = re.compile(
@@ -37,7 +40,7 @@ class HistoryDifference(NamedTuple):
     was_result: str
     would_result: str
     partition: int
-    offset: int | None
+    offset: int | None  # of the command
     subject: str | None
     id: str | None
     type: str | None
@@ -45,7 +48,7 @@ class HistoryDifference(NamedTuple):
     would: bytes
 
     @property
-    def label(self) -> tuple[DifferenceKind, str, str]:
+    def label(self) -> Label:
         """The group in which differences are counted."""
         return self.kind, self.was_result, self.would_result
 
@@ -75,8 +78,11 @@ def owner_clock(outcome: OutcomeEnvelope) -> int:
 
     Only the outcome of an expired command contains the owner's time.
     """
+    decided_at = outcome.data.decidedat
+    if not decided_at:
+        return 0
     try:
-        return parse_timestamp(outcome.data.decidedat or "")
+        return parse_timestamp(decided_at)
     except ValueError:
         return 0
 
@@ -203,22 +209,22 @@ class _State(Struct):
     state: Raw
 
 
-def masked_state(aggregate: Aggregate, stored_state: StoredState | None) -> StoredState | None:
-    """Return a state with its personal values masked."""
+def redacted_state(aggregate: Aggregate, stored_state: StoredState | None) -> StoredState | None:
+    """Return a state with its personal values redacted."""
     if stored_state is None or not aggregate.has_personal_fields:
         return stored_state
     return replace(stored_state, state=aggregate.personal.redact_data(aggregate.state, stored_state.state))
 
 
-def _masked_data(aggregate: Aggregate, event: EventEnvelope) -> Raw:
-    """Return the data of an event with its personal values masked."""
+def _redacted_data(aggregate: Aggregate, event: EventEnvelope) -> Raw:
+    """Return the data of an event with its personal values redacted."""
     cls = aggregate.events.get(event.type) if aggregate.has_personal_fields else None
     return event.data if cls is None else Raw(aggregate.personal.redact_data(cls, bytes(event.data)))
 
 
 def _decision_json(aggregate: Aggregate, verdict: Verdict, events: Sequence[EventEnvelope]) -> bytes:
     json_events = [
-        _Event(event.type, event.aggregateversion, _masked_data(aggregate, event)) for event in events
+        _Event(event.type, event.aggregateversion, _redacted_data(aggregate, event)) for event in events
     ]
     fields = verdict.status, verdict.reason, verdict.code, verdict.message
     return encode_json(_Decision(*fields, verdict.version, verdict.original, json_events))

@@ -1,4 +1,4 @@
-"""Search files for data of erased aggregates: shards, caches of data keys, checkpoints, payloads, databases."""
+"""Searches files for data of erased aggregates: shards, caches of data keys, checkpoints, payloads, databases."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.deciding.plan import KEYS_SUFFIX
 from cqrs_cli.errors import ConfigurationError, CqrsError
-from cqrs_cli.proof.erased import ErasedAggregate, ErasedAggregates, spared_key_text
+from cqrs_cli.proof.erased import ErasedAggregate, ErasedAggregates, surviving_key_text
 from cqrs_cli.proof.keys import find_state_problems
 from cqrs_cli.scans.erased.search_patterns import SearchPatterns
 from cqrs_cli.state.checkpoint.manifest import DATA_SUFFIX
@@ -42,15 +42,16 @@ class FileFinding(NamedTuple):
 class FileSearch:
     """A search of files for the texts of erased values, the ids of deleted data keys, and states of erased aggregates.
 
-    `shards`: the folder of the owners' shards and key caches. `caches`: the number of deleted keys in each cache of an
-    owner. They are no violations, because an owner drops them when it starts, before it decides.
+    Deleted keys in an owner's key cache are no violations, because an owner drops them when it starts, before it
+    decides. `deleted_key_counts` counts them.
     """
 
     patterns: SearchPatterns
     erased: ErasedAggregates
-    state: type[State]
-    shards: Path
-    caches: dict[str, int] = field(default_factory=dict)
+    state: type[State]  # the aggregate's state class
+    shards_folder: Path  # folder of the owners' shards and key caches
+    #: Folder of a key cache → number of deleted keys in it.
+    deleted_key_counts: dict[str, int] = field(default_factory=dict)
 
     def search_path(self, path: Path) -> Iterator[FileFinding]:
         """Search a file, or all files of a folder; raise `ConfigurationError` if the path does not exist."""
@@ -76,11 +77,11 @@ class FileSearch:
             yield FileFinding(f"{location} byte {byte_offset}", "has an erased value in plain text")
 
     def _search_lmdb(self, folder: Path, location: str) -> Iterator[FileFinding]:
-        deleted_keys = [kid for kid in cached_kids(folder) if kid in self.erased.kids]
-        if deleted_keys and self._is_owned_cache(folder):
-            self.caches[location] = len(deleted_keys)
+        deleted_kids = [kid for kid in cached_kids(folder) if kid in self.erased.kids]
+        if deleted_kids and self._is_owned_cache(folder):
+            self.deleted_key_counts[location] = len(deleted_kids)
         else:
-            for kid in deleted_keys:
+            for kid in deleted_kids:
                 problem = f"a key cache has the deleted data key {kid}: whoever has the keyring can decrypt the values"
                 yield FileFinding(location, problem)
         try:
@@ -88,22 +89,22 @@ class FileSearch:
         except (CqrsError, lmdb.Error):
             return  # an LMDB file that is not a shard
         with closing(store):
-            for name, stored_state in store.items():
-                if (aggregate := self.erased.get(name)) is not None:
+            for aggregate_id, stored_state in store.items():
+                if (aggregate := self.erased.get(aggregate_id)) is not None:
                     for problem in self._search_state(aggregate, stored_state):
-                        yield FileFinding(location, f"a shard {problem}, of {name!r}")
+                        yield FileFinding(location, f"a shard {problem}, of {aggregate_id!r}")
 
     def _is_owned_cache(self, cache: Path) -> bool:
         """True for a cache that an owner reads when it starts; False for a copied or quarantined cache."""
-        return cache.parent == self.shards and cache.suffix == KEYS_SUFFIX and cache.stem.isdigit()
+        return cache.parent == self.shards_folder and cache.suffix == KEYS_SUFFIX and cache.stem.isdigit()
 
     def _search_state(self, aggregate: ErasedAggregate, stored_state: StoredState) -> Iterator[str]:
         yield from find_state_problems(aggregate.key_entry, self.state, stored_state)
-        with suppress(ValueError):  # `find_state_problems` has reported it
+        with suppress(ValueError):  # `find_state_problems` has reported the unreadable state
             if (
-                kid := aggregate.spared_key(kids_of_data(stored_state.state), stored_state.version)
+                kid := aggregate.surviving_key(kids_of_data(stored_state.state), stored_state.version)
             ) is not None:
-                yield f"has a state encrypted with {spared_key_text(kid)}"
+                yield f"has a state encrypted with {surviving_key_text(kid)}"
 
     def search_store(self, folder: StorageFolder) -> Iterator[FileFinding]:
         """Search the files of a folder in object storage; a checkpoint is first downloaded to the local disk."""

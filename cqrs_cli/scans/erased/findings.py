@@ -1,4 +1,4 @@
-"""Findings about erased aggregates in a topic: records that will be deleted by themselves, and violations."""
+"""Findings about erased aggregates in a topic: records that still contain their data, and violations."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -7,18 +7,18 @@ from typing import NamedTuple
 NEVER = -1
 
 
-class ExpiringRecords(NamedTuple):
-    """Records of erased aggregates that the broker will delete, the last record at `until` (ms). `description`: the
-    end of the message, such as `with the values as sent`.
+class RemainingRecords(NamedTuple):
+    """Records of a topic that contain data of erased aggregates until the broker deletes the records.
 
-    `until` is None if compaction deletes the records, but the topic's settings do not limit the time until then. It is
-    `NEVER` if the topic keeps the records for ever.
+    Sample: `RemainingRecords("customer.commands", "with the values as sent", 3, 1795521600000)`
     """
 
     topic: str
-    description: str
-    records: int
-    until: int | None
+    description: str  # end of the message
+    record_count: int
+    #: The time (ms) by which all these records are deleted. None: compaction deletes the records, but no setting of the
+    #: topic limits the delay. `NEVER`: the topic keeps the records for ever.
+    deletion_deadline: int | None
 
 
 @dataclass(slots=True)
@@ -26,15 +26,15 @@ class RecordCount:
     """The number of records, and the time (ms) of the newest record."""
 
     count: int = 0
-    newest: int = 0
+    newest_time: int = 0
 
     def count_record(self, timestamp: int) -> None:
         """Count a record."""
-        self.count, self.newest = self.count + 1, max(self.newest, timestamp)
+        self.count, self.newest_time = self.count + 1, max(self.newest_time, timestamp)
 
 
 class TopicFinding(NamedTuple):
-    """Data of an erased aggregate in a record that the broker will not delete by itself."""
+    """A violation: data of an erased aggregate in a record that the broker will not delete."""
 
     topic: str
     partition: int

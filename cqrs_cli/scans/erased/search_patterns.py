@@ -1,4 +1,4 @@
-"""Search the bytes of files for the texts of erased values: all texts in one pass, in bounded memory."""
+"""Searches the bytes of files for the texts of erased values: all texts in one pass, in bounded memory."""
 
 import json
 import re
@@ -8,20 +8,26 @@ from typing import Any
 #: The minimal length of a search text in bytes. Shorter texts occur in any file by chance.
 MIN_PATTERN_BYTES = 5
 
-#: The search uses at most this number of bytes of a text, from its start.
+#: The maximal length of a search pattern in bytes: of a longer text, only the start is searched.
 _MAX_PATTERN_BYTES = 64
 
 _END = b""  # the key that marks the end of a text in the tree
 
 
 class SearchPatterns:
-    """Texts to search for. `count`: the number of patterns; `too_short`: the number of texts that are not searched."""
+    """The byte patterns of the texts to search for. A text has several patterns if its encodings differ.
+
+    `count`: the number of texts that are searched in each encoding. `too_short_count`: the number of other texts.
+    """
 
     def __init__(self, texts: Iterable[str]) -> None:
-        forms = {form for text in texts for form in _forms(text)}
+        forms_by_text = {text: set(_forms(text)) for text in texts}
+        self.too_short_count = sum(
+            min(map(len, forms)) < MIN_PATTERN_BYTES for forms in forms_by_text.values()
+        )
+        self.count = len(forms_by_text) - self.too_short_count
+        forms = {form for forms in forms_by_text.values() for form in forms}
         patterns = sorted({form[:_MAX_PATTERN_BYTES] for form in forms if len(form) >= MIN_PATTERN_BYTES})
-        self.count = len(patterns)
-        self.too_short = sum(len(form) < MIN_PATTERN_BYTES for form in forms)
         self._overlap = max(map(len, patterns), default=1) - 1
         self._regex = re.compile(_regex_of(_prefix_tree(patterns)), re.DOTALL) if patterns else None
 
@@ -49,17 +55,17 @@ def _forms(text: str) -> Iterator[bytes]:
 def _prefix_tree(patterns: Iterable[bytes]) -> dict[bytes, Any]:
     """Return the patterns as a tree of single bytes: `ab` and `ac` become `{a: {b: {_END: {}}, c: {_END: {}}}}`."""
     root: dict[bytes, Any] = {}
-    for form in patterns:
+    for pattern in patterns:
         node = root
-        for byte in form:
+        for byte in pattern:
             node = node.setdefault(bytes([byte]), {})
         node[_END] = {}
     return root
 
 
-def _regex_of(trie: dict[bytes, Any]) -> bytes:
-    """Return a regular expression that reads each byte once, for any number of texts."""
-    if _END in trie:  # the shortest text with this prefix is sufficient
+def _regex_of(tree: dict[bytes, Any]) -> bytes:
+    """Return a regular expression that reads each byte once, for any number of patterns."""
+    if _END in tree:  # a match of the shortest pattern with this prefix is sufficient
         return b""
-    branches = [re.escape(first) + _regex_of(rest) for first, rest in trie.items()]
+    branches = [re.escape(first) + _regex_of(rest) for first, rest in tree.items()]
     return branches[0] if len(branches) == 1 else b"(?:%b)" % b"|".join(branches)

@@ -1,4 +1,4 @@
-"""Search the topics of an aggregate for data of erased aggregates."""
+"""Searches the topics of an aggregate for data of erased aggregates, for `cqrs verify --erased`."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -18,33 +18,34 @@ from cqrs_cli.proof.erased import (
     ErasedAggregates,
     plain_in_command,
     plain_in_event,
-    spared_key_text,
+    surviving_key_text,
 )
-from cqrs_cli.scans.erased.findings import NEVER, ExpiringRecords, RecordCount, TopicFinding
+from cqrs_cli.scans.erased.findings import NEVER, RecordCount, RemainingRecords, TopicFinding
 
 #: Milliseconds until an unreferenced payload is deleted: `payloads gc` first moves it to another folder.
 _PAYLOAD_GC_DELAY = 2 * 24 * 3600 * 1000
 
-#: A `max.compaction.lag.ms` above this number counts as no limit. The broker's default is higher.
+#: A `max.compaction.lag.ms` above this number counts as no limit. The broker's default is 2**63 - 1.
 _MAX_LAG_LIMIT = 2**53
 
 
 @dataclass
 class TopicSearch:
-    """A search of the topics: call `run`, then read the results. `texts`: the erased values that records still contain;
-    `payload_sums`: the payloads to which erased commands refer.
-    """
+    """A search of the topics: call `run`, then read the results, which are the attributes from `erased` on."""
 
     connection: Connection
     topics: Topics
     aggregate: Aggregate
-    infos: dict[str, TopicInfo]  # of the existing topics
+    infos: dict[str, TopicInfo]  # topic name → partitions and settings; only of existing topics
     erased: ErasedAggregates = field(default_factory=ErasedAggregates)
     findings: list[TopicFinding] = field(default_factory=list)
-    expiring: list[ExpiringRecords] = field(default_factory=list)
+    remaining_records: list[RemainingRecords] = field(default_factory=list)
+    #: Erased values that commands still contain, to search in files.
     texts: set[str] = field(default_factory=set)
+    #: SHA-256 sums of the payloads to which erased commands refer.
     payload_sums: set[str] = field(default_factory=set)
-    shared_texts: int = 0  # values that living aggregates have too: not searched
+    #: The number of erased values that are not searched, because commands without an erasure have them, too.
+    shared_text_count: int = 0
 
     def __post_init__(self) -> None:
         self._codec = self.connection.payload_codec()
@@ -80,7 +81,7 @@ class TopicSearch:
                     finding = TopicFinding(topic, partition, record.offset, "")
                     self._add_plain(finding, plain, "was written before its field was annotated as personal")
                     self._add_decryptable(
-                        finding, self.erased[event.subject].spared_key(kids, event.aggregateversion)
+                        finding, self.erased[event.subject].surviving_key(kids, event.aggregateversion)
                     )
 
     def _add_plain(self, finding: TopicFinding, plain: PlainFields, reason: str) -> None:
@@ -91,7 +92,7 @@ class TopicSearch:
 
     def _add_decryptable(self, finding: TopicFinding, kid: str | None) -> None:
         if kid is not None:
-            self.findings.append(finding._replace(problem=f"is encrypted with {spared_key_text(kid)}"))
+            self.findings.append(finding._replace(problem=f"is encrypted with {surviving_key_text(kid)}"))
 
     def _search_commands(self) -> None:
         """Collect the values of erased commands as search texts for files. Retention deletes the commands."""
@@ -118,16 +119,16 @@ class TopicSearch:
         )
 
     def _drop_shared_texts(self) -> None:
-        """Drop the search texts that also occur in commands of other aggregates, or in commands after the last erasure:
-        such values may be in files.
+        """Remove the search texts that also occur in commands of other aggregates, or in commands after the last
+        erasure: files may contain these values for such a command.
         """
-        before = len(self.texts)
+        count_before = len(self.texts)
         for partition, batch in self._read_topic(self.topics.commands) if self.texts else ():
             for record in batch:
                 aggregate = self.erased.find_by_key(record.key)
                 if aggregate is None or not aggregate.last.is_after(partition, record):
                     self.texts -= self._plain_in_command(partition, record).texts
-        self.shared_texts = before - len(self.texts)
+        self.shared_text_count = count_before - len(self.texts)
 
     def _plain_in_command(self, partition: int, record: Record) -> PlainFields:
         decoded = self._codec.decode_if_available(self.topics.commands, partition, record)
@@ -166,7 +167,7 @@ class TopicSearch:
             )
             if (aggregate := self.erased.get(entry.subject)) is not None:
                 self._add_decryptable(
-                    finding, aggregate.spared_key(kids_of_document(entry.command), entry.version)
+                    finding, aggregate.surviving_key(kids_of_document(entry.command), entry.version)
                 )
         self._add_until_compaction(
             topic, "with values in plain text, which later records replaced", record_count
@@ -216,31 +217,31 @@ class TopicSearch:
     def _add_until_retention(
         self, kind: Kind, description: str, record_count: RecordCount, extra_ms: int = 0
     ) -> None:
-        """Add records that retention will delete. It deletes a whole segment, after the segment is closed."""
+        """Add records that retention will delete. Retention deletes whole segments, and only closed segments."""
         topic = self.topics.name(kind)
         info = self.infos[topic]
         retention = info.number("retention.ms", NEVER)
-        until = (
+        deletion_deadline = (
             NEVER
             if retention < 0
-            else record_count.newest + retention + info.number("segment.ms", 0) + extra_ms
+            else record_count.newest_time + retention + info.number("segment.ms", 0) + extra_ms
         )
-        self._add_expiring(ExpiringRecords(topic, description, record_count.count, until))
+        self._add_remaining(RemainingRecords(topic, description, record_count.count, deletion_deadline))
 
     def _add_until_compaction(self, topic: str, description: str, record_count: RecordCount) -> None:
         lag = self.infos[topic].number("max.compaction.lag.ms", 2**63 - 1) if topic in self.infos else 0
-        self._add_expiring(
-            ExpiringRecords(
+        self._add_remaining(
+            RemainingRecords(
                 topic,
                 description,
                 record_count.count,
-                None if lag > _MAX_LAG_LIMIT else record_count.newest + lag,
+                None if lag > _MAX_LAG_LIMIT else record_count.newest_time + lag,
             )
         )
 
-    def _add_expiring(self, expiring: ExpiringRecords) -> None:
-        if expiring.records:
-            self.expiring.append(expiring)
+    def _add_remaining(self, remaining: RemainingRecords) -> None:
+        if remaining.record_count:
+            self.remaining_records.append(remaining)
 
     def _read_topic(self, topic: str) -> Iterator[tuple[int, list[Record]]]:
         """Yield all committed records in batches, with their partition."""

@@ -1,4 +1,4 @@
-"""For `cqrs verify --erased`: verify that the data of erased aggregates are gone, in the topics and on this machine."""
+"""Verifies for `cqrs verify --erased` that the data of erased aggregates are gone, in the topics and in files."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.payload_reference import payload_folder
-from cqrs_cli.deciding.plan import shard_folder
+from cqrs_cli.deciding.plan import shards_folder_of
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.acls import denied_acls, required_acls
-from cqrs_cli.kafka.topics.checks import missing_topics
+from cqrs_cli.kafka.topics.acls import denied_acls_error, required_acls
+from cqrs_cli.kafka.topics.checks import missing_topics_error
 from cqrs_cli.kafka.topics.topics import KINDS, Topics
-from cqrs_cli.payloads.store import ASIDE
+from cqrs_cli.payloads.store import UNUSED_SUBFOLDER
 from cqrs_cli.scans.erased.files import FileFinding, FileSearch
 from cqrs_cli.scans.erased.findings import NEVER
 from cqrs_cli.scans.erased.search_patterns import SearchPatterns
@@ -27,28 +27,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ErasureReport:
-    """The findings in the topics and in files. `locations`: the folders that were searched.
+    """The findings in the topics and in files."""
 
-    `caches`: the number of deleted data keys that are still in an owner's key cache on this machine, by the cache's
-    folder. They are no violations, because the owner drops them before it decides.
-    """
-
-    topics: TopicSearch
+    topic_search: TopicSearch
     patterns: SearchPatterns
-    locations: list[str]
-    findings: list[FileFinding]
-    caches: dict[str, int]
+    locations: list[str]  # folders and stores that were searched
+    file_findings: list[FileFinding]
+    deleted_key_counts: dict[str, int]  # folder of an owner's key cache → number of deleted keys in it
     seconds: float
 
     @property
-    def count(self) -> int:
+    def violation_count(self) -> int:
         """The number of violations."""
-        return len(self.topics.findings) + len(self.findings) + len(self.endless)
+        return len(self.topic_search.findings) + len(self.file_findings) + len(self.permanent_topics)
 
     @property
-    def endless(self) -> list[str]:
+    def permanent_topics(self) -> list[str]:
         """The topics that keep erased values for ever."""
-        return sorted({records.topic for records in self.topics.expiring if records.until == NEVER})
+        return sorted(
+            {
+                records.topic
+                for records in self.topic_search.remaining_records
+                if records.deletion_deadline == NEVER
+            }
+        )
 
 
 def verify_erasure(
@@ -66,61 +68,65 @@ def verify_erasure(
     started = time.monotonic()
     with Admin(connection) as admin:
         if missing_acls := admin.missing_acls(required_acls("read", topics, personal=True)):
-            raise denied_acls(missing_acls, "read")
-        infos = admin.describe([*map(topics.name, KINDS), topics.keys])
+            raise denied_acls_error(missing_acls, "read")
+        topic_infos = admin.describe([*map(topics.name, KINDS), topics.keys])
         cluster_id = admin.cluster_id()
-    missing = missing_topics(topics, [kind for kind in KINDS if topics.name(kind) in infos])
-    if missing is not None:
-        raise missing
-    topic_search = TopicSearch(connection, topics, aggregate, infos)
+    topics_error = missing_topics_error(topics, [kind for kind in KINDS if topics.name(kind) in topic_infos])
+    if topics_error is not None:
+        raise topics_error
+    topic_search = TopicSearch(connection, topics, aggregate, topic_infos)
     topic_search.run(report)
-    shards = shard_folder(settings.state_dir, topics)
-    file_search = FileSearch(SearchPatterns(topic_search.texts), topic_search.erased, aggregate.state, shards)
-    findings, locations = list[FileFinding](), list[str]()
+    shards_folder = shards_folder_of(settings.state_dir, topics)
+    file_search = FileSearch(
+        SearchPatterns(topic_search.texts), topic_search.erased, aggregate.state, shards_folder
+    )
+    file_findings, locations = list[FileFinding](), list[str]()
     if topic_search.erased:
-        for path in [*([shards] if shards.is_dir() else []), *paths]:
+        for path in [*([shards_folder] if shards_folder.is_dir() else []), *paths]:
             report(f"searching {path}")
             locations.append(str(path))
-            findings += file_search.search_path(path)
-        for folder in _checkpoints(settings, topics, cluster_id, infos[topics.commands].partitions):
+            file_findings += file_search.search_path(path)
+        for folder in _checkpoint_folders(
+            settings, topics, cluster_id, topic_infos[topics.commands].partitions
+        ):
             locations.append(folder.uri)
-            findings += file_search.search_store(folder)
-        for folder in _payloads(connection, topics):
+            file_findings += file_search.search_store(folder)
+        for folder in _payload_folders(connection, topics):
             locations.append(folder.uri)
-            findings += [
+            file_findings += [
                 finding
                 for finding in file_search.search_store(folder)
-                if _payload_name(finding) not in topic_search.payload_sums
+                if _payload_sha256(finding) not in topic_search.payload_sums
             ]
     return ErasureReport(
         topic_search,
         file_search.patterns,
         locations,
-        findings,
-        file_search.caches,
+        file_findings,
+        file_search.deleted_key_counts,
         time.monotonic() - started,
     )
 
 
-def _checkpoints(
-    settings: "Settings", topics: Topics, cluster_id: str, partitions: int
+def _checkpoint_folders(
+    settings: "Settings", topics: Topics, cluster_id: str, partition_count: int
 ) -> Iterator[StorageFolder]:
     if settings.checkpoint_location is not None:
         store, name = (
             open_folder(settings.checkpoint_location, Path("/")),
             topics.commands.removesuffix(".commands"),
         )
-        for number in range(partitions):
+        for number in range(partition_count):
             yield store.subfolder(cluster_id, name, str(number))
 
 
-def _payloads(connection: Connection, topics: Topics) -> Iterator[StorageFolder]:
+def _payload_folders(connection: Connection, topics: Topics) -> Iterator[StorageFolder]:
     if connection.payloads is not None:
         store, name = open_folder(connection.payloads.uri, Path("/")), payload_folder(topics.commands)
         yield store.subfolder(name)
-        yield store.subfolder(name, ASIDE)
+        yield store.subfolder(name, UNUSED_SUBFOLDER)
 
 
-def _payload_name(finding: FileFinding) -> str:
-    """Return the file name of a payload, which is its SHA-256 sum."""
+def _payload_sha256(finding: FileFinding) -> str:
+    """Return the SHA-256 sum of a payload, which is its file name."""
     return finding.location.rpartition("/")[2].partition(" ")[0]

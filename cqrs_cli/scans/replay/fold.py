@@ -1,4 +1,4 @@
-"""Fold all aggregates of one partition from the log's first event. Pure, except for spills to disk.
+"""Folds all aggregates of one partition from the log's first event, for `cqrs replay`. Pure, except for spills to disk.
 
 Memory holds an aggregate's id, state, version and the time of its last event: about 0.4 KB, plus its state. If memory
 is full, half of the aggregates are spilled to disk, with their later events, until the other aggregates are finished.
@@ -31,24 +31,24 @@ class ReplayFoldError(FoldError):
 
 
 class AggregateRow(NamedTuple):
-    """An aggregate in the output of a replay. `time`: of its last event; `state`: canonical JSON of `decoded`."""
+    """An aggregate in the output of a replay."""
 
     id: str
     version: int
-    time: str
-    state: bytes
+    time: str  # of its last event, RFC 3339
+    state: bytes  # canonical JSON of `decoded`
     decoded: State
 
 
 class Total(NamedTuple):
-    """A set of aggregates: their number, the number of their events, and the sum of their digests."""
+    """The totals of a set of aggregates."""
 
-    aggregates: int = 0
-    events: int = 0
-    digest: int = 0
+    aggregates: int = 0  # number of aggregates
+    events: int = 0  # number of their events
+    digest: int = 0  # sum of their digests
 
     def plus(self, other: "Total") -> "Total":
-        """Return the total of both sets, which share no aggregate."""
+        """Return the total of both sets. They must have no aggregate in common."""
         return Total(
             self.aggregates + other.aggregates,
             self.events + other.events,
@@ -81,8 +81,8 @@ class ReplayFold:
         progress: ReplayProgress | None = None,
         personal: bool = False,
     ) -> None:
-        """`part`: the allowed hashes of aggregate ids. `progress`: receives the progress, and is closed at the end.
-        `personal`: the events contain decrypted personal values, so spill files must be encrypted.
+        """`part`: the range of hashes of the aggregate ids to fold. `progress`: receives the progress, and is closed at
+        the end. `personal`: the events contain decrypted personal values, so spill files must be encrypted.
         """
         self._personal = personal
         self._aggregate = aggregate
@@ -92,7 +92,7 @@ class ReplayFold:
         self._at_until = self._latest if until is None else {}
         self._part = part
         self._low_hash, self._high_hash = part.start, part.stop  # hashes of the aggregates in memory
-        self._spills: list[Spill] = []  # of higher hashes, the highest first
+        self._spills: list[Spill] = []  # each of a range of higher hashes, the highest range first
         self._total = EMPTY_TOTAL
         self._spilled_events = 0  # events on disk
         self._files = ExitStack()
@@ -177,7 +177,10 @@ class ReplayFold:
         return self._aggregate
 
     def rows(self) -> Iterator[AggregateRow]:
-        """Yield each aggregate once, as at `until`. Raises `ReplayFoldError` like `fold`, for aggregates on disk."""
+        """Yield each aggregate once, in its state at `until`.
+
+        Raises `ReplayFoldError`, as `fold` does, for aggregates on disk.
+        """
         encode, aggregate = self._aggregate.encode_state, self._aggregate
         while True:
             events = digest_sum = 0
@@ -206,8 +209,9 @@ class ReplayFold:
     def _add_to_spill(
         self, subject: str, value: bytes | None, offset_of: Callable[[int], int], index: int
     ) -> bool:
-        """True if the event's aggregate is on disk; the event is then written to the same file. Raises `FoldError` for
-        an aggregate of another part.
+        """Write the event to the spill file of its aggregate, and return True; return False for an aggregate in memory.
+
+        Raises `FoldError` for an aggregate of another part.
         """
         id_hash = hash_of(subject.encode())
         if self._low_hash <= id_hash < self._high_hash:
@@ -238,7 +242,7 @@ class ReplayFold:
         self._high_hash = middle
 
     def _load_spill(self, spill: Spill) -> None:
-        """Continue with the aggregates and events of a spill file; the aggregates in memory are finished."""
+        """Replace the finished aggregates in memory by the aggregates of a spill file, and fold its events."""
         self._low_hash, self._high_hash = spill.low, spill.high
         for state in spill.states():
             self._latest[state.id] = self._decode(state.latest)

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from cqrs_cli.system.memory import process_memory
 
-#: With fewer aggregates the limit is never reached: something else uses the memory.
+#: With fewer aggregates the limit counts as not reached, because then something else uses the memory.
 MIN_AGGREGATES = 1_000
 
-#: Tolerance above the limit, because the size of the reader's buffers varies.
+#: The tolerance above the limit, as a factor, because the size of the reader's buffers varies.
 _SLACK = 1.05
 
 
@@ -26,7 +26,8 @@ class MemoryLimit:
     ) -> None:
         self._memory_in_use, self._min_aggregates = memory_in_use, min_aggregates
         self._max_aggregates: int | None = None
-        self._limit = max(limit, int(memory_in_use() * _SLACK))  # an earlier task may have left free memory
+        # Memory that an earlier task has freed still counts as used.
+        self._limit = max(limit, int(memory_in_use() * _SLACK))
 
     def is_reached(self, aggregates: int) -> bool:
         """True if the process holds too many aggregates."""

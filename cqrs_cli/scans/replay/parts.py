@@ -17,7 +17,7 @@ def part_of(number: int, parts: int) -> range:
     return range(_HASHES * number // parts, _HASHES * (number + 1) // parts)
 
 
-def in_part(keys: Iterable[bytes | None], part: range) -> list[bool]:
+def are_in_part(keys: Iterable[bytes | None], part: range) -> list[bool]:
     """Return for each record key whether its aggregate is in the part. Decoding the events would cost far more."""
     low, high = part.start, part.stop
     return [low <= hash_of(key or b"") < high for key in keys]

@@ -10,19 +10,21 @@ from cqrs_cli.telemetry.task_reports import REPORT_INTERVAL, TaskReport, TaskRep
 class ReplayProgress(TaskReporter):
     """Reports to the driver how many events of a partition are read and folded."""
 
-    def __init__(self, to: Address | None, task: int, start: int, interval: float = REPORT_INTERVAL) -> None:
-        """`start`: the offset from which the task reads."""
+    def __init__(
+        self, driver: Address | None, task: int, start: int, interval: float = REPORT_INTERVAL
+    ) -> None:
+        """`start`: the offset from which the task reads. `interval`: seconds between two reports."""
         self._task, self._start = task, start
         self._offsets = self._events = 0  # read so far
-        self._spilled = 0
-        super().__init__(to, interval)
+        self._spilled = 0  # of the read events, the number on disk
+        super().__init__(driver, interval)
 
     def start_segment(self, start: int) -> None:
-        """Continue in another log. `start`: is subtracted from a position to get the number of finished offsets."""
+        """Continue in another log segment, which starts at offset `start`."""
         self._start = start
 
     def report_read(self, events: int, offset: int, spilled: int) -> None:
-        """Report that more events were read, the last event at offset `offset`, and the number of events on disk."""
+        """Report that `events` more events were read, up to `offset`, and that `spilled` events are on disk."""
         self._events += events
         self._offsets = offset + 1 - self._start
         self.report_spilled(spilled)
@@ -33,7 +35,6 @@ class ReplayProgress(TaskReporter):
         self.report_if_due()
 
     def current_report(self) -> TaskReport:
-        folded_share = max(
-            0.0, 1 - self._spilled / max(1, self._events)
-        )  # share of the read events that are folded
+        # The fraction of the read events that are folded, and not on disk.
+        folded_share = max(0.0, 1 - self._spilled / max(1, self._events))
         return TaskReport(self._task, int(self._offsets * folded_share), int(self._events * folded_share))

@@ -11,7 +11,7 @@ import msgspec
 from cqrs_cli.codec.scratch_cipher import ScratchCipher
 from cqrs_cli.errors import ConfigurationError
 
-#: Buffer size of a file in bytes. Each time that memory is full adds a file; dozens of files are possible.
+#: Buffer size of a file in bytes. Whenever memory is full, a file is added, so there may be dozens of files.
 _BUFFER = 1 << 17
 
 #: The number of bytes at which a batch of events ends.
@@ -22,13 +22,11 @@ _LENGTH = Struct(">I")
 
 
 class SpilledState(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """An aggregate on disk: version, JSON of the state, and time of the last event. `latest`: after all events so far;
-    `at_until`: after the events up to `until`.
-    """
+    """An aggregate on disk. A snapshot is (version, JSON of the state, time of the last event)."""
 
     id: str
-    latest: tuple[int, bytes, str]
-    at_until: tuple[int, bytes, str] | None = None
+    latest: tuple[int, bytes, str]  # snapshot after all events so far
+    at_until: tuple[int, bytes, str] | None = None  # snapshot after the events up to `until`
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -36,9 +34,9 @@ _decode = msgspec.msgpack.Decoder(SpilledState).decode
 
 
 class Spill:
-    """The aggregates whose hash is in [low, high). The file has no name, so that a killed task leaves no file.
+    """A file with the aggregates whose hash is in [low, high). It has no name, so that a killed task leaves no file.
 
-    The states are written first, then the events; then both are read once, in this order.
+    The states are written first, then the events. Later, the states are read once, then the events.
     """
 
     def __init__(self, low: int, high: int, is_encrypted: bool = False) -> None:
@@ -46,7 +44,7 @@ class Spill:
         self.low = low
         self.high = high
         self._cipher = ScratchCipher() if is_encrypted else None
-        self._states = 0
+        self._state_count = 0
         try:
             self._file: IO[bytes] = tempfile.TemporaryFile(  # noqa: SIM115  # `close` is ours
                 buffering=_BUFFER, prefix="cqrs-replay-"
@@ -57,7 +55,7 @@ class Spill:
     def add_state(self, state: SpilledState) -> None:
         """Write an aggregate."""
         encoded = self._encrypt(_encode(state))
-        self._states += 1
+        self._state_count += 1
         self._write(_LENGTH.pack(len(encoded)) + encoded)
 
     def add_event(self, offset: int, value: bytes) -> None:
@@ -71,7 +69,7 @@ class Spill:
             self._file.seek(0)  # flushes the buffer
         except OSError as error:
             raise _disk_error(error) from error
-        for _ in range(self._states):
+        for _ in range(self._state_count):
             yield _decode(self._decrypt(self._read(_LENGTH.unpack(self._read(_LENGTH.size))[0])))
 
     def events(self) -> Iterator[tuple[list[bytes], list[int]]]:

@@ -20,7 +20,7 @@ from cqrs_cli.scans.guarded import guarded
 from cqrs_cli.scans.plan import KeyScanPlan
 from cqrs_cli.scans.replay.fold import EMPTY_TOTAL, ReplayFold, ReplayFoldError, Total
 from cqrs_cli.scans.replay.limit import MemoryLimit
-from cqrs_cli.scans.replay.parts import in_part, part_of
+from cqrs_cli.scans.replay.parts import are_in_part, part_of
 from cqrs_cli.scans.replay.progress import ReplayProgress
 from cqrs_cli.system.memory import memory_share
 from cqrs_cli.telemetry.datagrams import Address
@@ -35,11 +35,12 @@ class ReplayPlan(KeyScanPlan):
     """A `KeyScanPlan` with the options of a replay."""
 
     until: str | None = None  # RFC 3339 in UTC with milliseconds
-    parts: int = 1  # tasks per partition: each fetches all events, and folds its part
-    memory: int | None = None  # bytes per task before spilling; None: its share of the machine
+    parts: int = 1  # tasks per partition: each task reads all events, and folds a part of the aggregates
+    memory_limit: int | None = None  # bytes per task before spilling; None: its share of the machine
     report_address: Address | None = None  # where tasks send progress reports
     report_interval: float = REPORT_INTERVAL  # seconds between two reports
-    personal: bool = False  # decrypt personal fields, else redact them: digests are equal
+    #: True: decrypt personal fields; False: redact them. The digests are the same.
+    with_personal_values: bool = False
 
     @property
     def tasks(self) -> range:
@@ -60,7 +61,7 @@ class ReplayResult:
     error: CqrsError | None = None
 
 
-def total_part(plan: ReplayPlan, task: int) -> ReplayResult:
+def replay_part(plan: ReplayPlan, task: int) -> ReplayResult:
     """Return the total of a part. Returns an error as a value, so that no Spark task fails."""
     partition = plan.partition(task)
     log = PartitionLog(plan.connection, plan.topics, partition)
@@ -75,7 +76,10 @@ def total_part(plan: ReplayPlan, task: int) -> ReplayResult:
 
 
 def fold_part(plan: ReplayPlan, task: int) -> tuple[ReplayFold | None, ReplayResult]:
-    """Fold all aggregates of a part; an error is in the result. Use the fold inside `located_errors`, and close it."""
+    """Fold all aggregates of a part. After an error the fold is None, and the result has the error.
+
+    Use the fold inside `located_errors`, and close it.
+    """
     partition = plan.partition(task)
     log = PartitionLog(plan.connection, plan.topics, partition)
     folds: list[ReplayFold] = []
@@ -104,25 +108,30 @@ def located_errors(plan: ReplayPlan, task: int) -> Iterator[None]:
 def _fold(plan: ReplayPlan, log: PartitionLog, task: int) -> ReplayFold:
     """Fold a task's events. It uses the messages directly, because creating `Record` objects would double the cost."""
     aggregate = load(plan.topics.aggregate, plan.package, plan.root)
-    limit = MemoryLimit(memory_share() if plan.memory is None else plan.memory)
+    limit = MemoryLimit(memory_share() if plan.memory_limit is None else plan.memory_limit)
     part, progress = (
         part_of(task % plan.parts, plan.parts),
         ReplayProgress(plan.report_address, task, 0, plan.report_interval),
     )
     fold = ReplayFold(
-        aggregate, plan.until, limit, part, progress, plan.personal and aggregate.has_personal_fields
+        aggregate,
+        plan.until,
+        limit,
+        part,
+        progress,
+        plan.with_personal_values and aggregate.has_personal_fields,
     )
     try:
         with closing(bulk_consumer(log.connection)) as reader, closing(_open_codec(plan, aggregate)) as codec:
-            done = 0
-            for number, segment in enumerate(plan.segments(plan.partition(task))):
-                progress.start_segment(number * _SEGMENT_FACTOR + segment.start - done)
+            offsets_done = 0
+            for segment_number, segment in enumerate(plan.segments(plan.partition(task))):
+                progress.start_segment(segment_number * _SEGMENT_FACTOR + segment.start - offsets_done)
                 fetched = segment.log.messages_with(reader, "events", segment.start, segment.end)
                 for messages in decode_messages(codec, plan.topics.events, segment.log.partition, fetched):
                     if plan.parts > 1:
-                        messages = list(compress(messages, in_part(map(Message.key, messages), part)))
-                    fold.fold(list(map(Message.value, messages)), _position_of(number, messages))
-                done += segment.end - segment.start
+                        messages = list(compress(messages, are_in_part(map(Message.key, messages), part)))
+                    fold.fold(list(map(Message.value, messages)), _position_of(segment_number, messages))
+                offsets_done += segment.end - segment.start
             codec.check_no_lost_keys()
     except BaseException:
         fold.close()
@@ -131,16 +140,17 @@ def _fold(plan: ReplayPlan, log: PartitionLog, task: int) -> ReplayFold:
 
 
 def _open_codec(plan: ReplayPlan, aggregate: Aggregate) -> RecordCodec:
-    """Return the codec of events. Without `plan.personal` they stay encrypted. The digests are equal, because
-    `evolve` must not depend on personal values (`testing`, law 7).
+    """Return the codec of events. Without `plan.with_personal_values` events stay encrypted. The digests are the same,
+    because `evolve` must not depend on personal values (`testing`, law 7).
     """
-    if not plan.personal:
+    if not plan.with_personal_values:
         return plan.connection.payload_codec()
     return decrypting_codec(plan.connection, plan.topics, aggregate)
 
 
 def _position_of(segment: int, messages: Sequence[Any]) -> Callable[[int], int]:
-    """Return a function from a message's index to its position: segment number and offset as one number. In the first
-    segment, the number is the offset.
+    """Return a function from a message's index to its position: one number for segment and offset (`_SEGMENT_FACTOR`).
+
+    In the first segment, the position is the offset.
     """
     return lambda index: segment * _SEGMENT_FACTOR + int(messages[index].offset())

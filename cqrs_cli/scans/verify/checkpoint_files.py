@@ -12,17 +12,17 @@ import msgspec
 from msgspec import Struct
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.proof.traces import timestamp_of
+from cqrs_cli.proof.index_entries import timestamp_of
 from cqrs_cli.proof.verification_checkpoint import VerificationCheckpoint
+from cqrs_cli.state.entry_index import EntryIndex
 from cqrs_cli.state.environment import DATA_FILE
 from cqrs_cli.state.errors import CorruptError
-from cqrs_cli.state.trace_index import TraceIndex
 from cqrs_cli.storage.private import PRIVATE_FOLDER, atomic_write, sync_folder
 
 #: The name of the file, and of the folder with versions and ids.
 _CHECKPOINT_FILE, _STORE = "carried", "versions"
 #: The logs with index entries, each in its own folder.
-TRACES = ("outcomes", "events", "dead-letters")
+INDEXED_LOGS = ("outcomes", "events", "dead-letters")
 _SUM_BYTES = 4
 _READ_BYTES = 1 << 20
 
@@ -31,7 +31,7 @@ class _CheckpointFile(Struct, frozen=True, rename={"checkpoint": "carried"}):
     """The content of the file `carried`: the checkpoint, and a checksum of each LMDB file."""
 
     checkpoint: VerificationCheckpoint
-    sums: dict[str, int]
+    sums: dict[str, int]  # LMDB file → checksum
 
 
 @contextmanager
@@ -48,8 +48,8 @@ def load_checkpoint(folder: Path) -> VerificationCheckpoint:
     file = folder / _CHECKPOINT_FILE
     with folder_errors(folder):
         content = file.read_bytes()
-        expected, encoded = content[:_SUM_BYTES], content[_SUM_BYTES:]
-        if not encoded or expected != _checksum(encoded):
+        stored_checksum, encoded = content[:_SUM_BYTES], content[_SUM_BYTES:]
+        if not encoded or stored_checksum != _checksum(encoded):
             raise _damaged(file)
         stored = msgspec.msgpack.decode(encoded, type=_CheckpointFile)
         for name, checksum in _checksums(folder).items():
@@ -68,7 +68,7 @@ def write_checkpoint_file(folder: Path, checkpoint: VerificationCheckpoint) -> N
 def _checksums(folder: Path) -> dict[str, int]:
     """Return the checksums of a partition's LMDB files, over all bytes."""
     sums = {}
-    for name in (_STORE, *TRACES):
+    for name in (_STORE, *INDEXED_LOGS):
         sums[name] = 0
         with (folder / name / DATA_FILE).open("rb") as file:
             while block := file.read(_READ_BYTES):
@@ -85,28 +85,28 @@ def _damaged(file: Path) -> ConfigurationError:
 
 
 class LmdbFolders(NamedTuple):
-    """The folders of a partition's LMDB files: versions and ids; index entries of outcomes, events, dead letters."""
+    """The folders of a partition's LMDB files."""
 
-    store: Path
-    traces: tuple[Path, ...]
+    store: Path  # versions and ids
+    indexes: tuple[Path, ...]  # index entries, in the order of `INDEXED_LOGS`
 
 
 def create_checkpoint_folder(folder: Path, source: Path | None) -> LmdbFolders:
     """Create a new folder for a partition, with copies of the LMDB files in `source`, if given."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, mode=PRIVATE_FOLDER)
-    for name in (_STORE, *TRACES):
+    for name in (_STORE, *INDEXED_LOGS):
         (folder / name).mkdir(mode=PRIVATE_FOLDER)
         if source is not None:
             shutil.copyfile(source / name / DATA_FILE, folder / name / DATA_FILE)
-    return LmdbFolders(folder / _STORE, tuple(folder / name for name in TRACES))
+    return LmdbFolders(folder / _STORE, tuple(folder / name for name in INDEXED_LOGS))
 
 
-def write_checkpoint(folder: Path, checkpoint: VerificationCheckpoint, traces: Iterable[TraceIndex]) -> None:
-    """Write the checkpoint of a partition. `traces`: the indexes of `TRACES`, in `folder`. The store
-    must already be closed.
+def write_checkpoint(folder: Path, checkpoint: VerificationCheckpoint, indexes: Iterable[EntryIndex]) -> None:
+    """Write the checkpoint of a partition. `indexes`: the indexes of `INDEXED_LOGS`, in `folder`. The store of versions
+    and ids must already be closed.
     """
-    for name, index in zip(TRACES, traces, strict=True):
+    for name, index in zip(INDEXED_LOGS, indexes, strict=True):
         index.drop(list(_unneeded_entries(name, index, checkpoint)))
         index.sync()
         sync_folder(folder / name)
@@ -114,20 +114,20 @@ def write_checkpoint(folder: Path, checkpoint: VerificationCheckpoint, traces: I
     write_checkpoint_file(folder, checkpoint)
 
 
-def _unneeded_entries(name: str, index: TraceIndex, checkpoint: VerificationCheckpoint) -> Iterator[int]:
+def _unneeded_entries(name: str, index: EntryIndex, checkpoint: VerificationCheckpoint) -> Iterator[int]:
     """Yield the commands whose index entries are no longer needed.
 
     Entries of outcomes are scanned from the oldest on, up to the first outcome to which a duplicate may still refer. So
-    only the entries are read that became too old since the last verification, not those of the whole dedup window.
+    the scan reads only the entries that became too old since the last verification, not the whole dedup window.
     """
     open_command = None if checkpoint.open_events is None else checkpoint.open_events[0]
-    for command, trace in index.entries():
+    for command, entry in index.entries():
         if command >= checkpoint.verified_until:
             if name == "events" and command == open_command:
                 yield command
         elif name != "outcomes":
             yield command
-        elif timestamp_of(trace) >= checkpoint.oldest_original:
+        elif timestamp_of(entry) >= checkpoint.oldest_original:
             return
         elif command not in checkpoint.open_deferrals:
             yield command

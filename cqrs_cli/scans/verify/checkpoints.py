@@ -1,11 +1,11 @@
-"""`verify --incremental DIR`: the checkpoint of a verification, from which the next verification continues.
-
+"""The checkpoint of `verify --incremental DIR`, from which the next verification continues.
 
 A verification writes a new generation: a folder in DIR, with a folder for each partition. The folder of a partition
-contains the versions and ids in LMDB, the index entries that are still needed, and one file with the other
+contains the versions and ids in LMDB, the index entries that the next verification needs, and one file with the other
 data and the checksums.
+
 `verified.json` contains the number of the valid generation, and its topics. It is replaced after the new generation is
-complete and on disk, so a crash keeps the old generation.
+complete and on disk. So after a crash, the old generation is still valid.
 """
 
 import shutil
@@ -37,11 +37,11 @@ class CheckpointScope(Struct, frozen=True, kw_only=True):
     partitions: int
     partitioner: str
     dedup_window: int  # ms
-    longest_window: int  # ms; the longest dedup window there ever was
+    longest_window: int  # ms; the longest dedup window of any run
     counts: tuple[int, ...] = ()  # partition counts so far; empty if never repartitioned
 
     def difference(self, earlier_scope: "CheckpointScope") -> str:
-        """Return the first difference from the topics and settings of a checkpoint, or an empty text."""
+        """Return a message about the first difference from an earlier scope; an empty text without a difference."""
         for name in self.topics:
             if name in earlier_scope.topics and earlier_scope.topics[name] != self.topics[name]:
                 return f"topic {name} was recreated"
@@ -59,20 +59,20 @@ class CheckpointScope(Struct, frozen=True, kw_only=True):
 class _Head(Struct, frozen=True, rename={"scope": "proved"}):
     """The content of `verified.json`."""
 
-    scope: CheckpointScope
+    scope: CheckpointScope  # `proved` in JSON
     generation: int
 
 
-class Generations(NamedTuple):
-    """The folder of the earlier checkpoint, or None, and the folder of the new checkpoint."""
+class CheckpointFolders(NamedTuple):
+    """The folders of two checkpoints: of the earlier verification, and of the verification that is running."""
 
-    before: Path | None
-    after: Path
+    earlier: Path | None  # None for the first verification
+    new: Path
 
 
 @contextmanager
-def new_generation(folder: Path, scope: CheckpointScope) -> Iterator[Generations]:
-    """Create a new generation in `folder`, which becomes valid when the block ends without an error.
+def new_checkpoint(folder: Path, scope: CheckpointScope) -> Iterator[CheckpointFolders]:
+    """Create a new checkpoint in `folder`, which becomes valid when the block ends without an error.
 
     Raises `UsageError` for a folder of other topics or settings, or with other files; `ConfigurationError` if the
     folder cannot be used; `UnavailableError` while another verification uses it.
@@ -80,22 +80,22 @@ def new_generation(folder: Path, scope: CheckpointScope) -> Iterator[Generations
     with ExitStack() as stack:
         with folder_errors(folder):
             folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
-            head = _read_head(folder, scope)
+            head = _read_head(folder, scope)  # raises before a wrong folder gets a lock file
             lock = stack.enter_context((folder / _LOCK_FILE).open("a"))
             if not try_lock(lock.fileno()):
                 raise UnavailableError(f"another verify uses {folder}", "wait until it ends, or stop it")
-            head = _read_head(folder, scope)
+            head = _read_head(folder, scope)  # again: another verification may have replaced it
             generation = 0 if head is None else head.generation
-            before = None if head is None else folder / f"{_GENERATION}{generation}"
-            _remove_other_generations(folder, before)
-            after = folder / f"{_GENERATION}{generation + 1}"
-            after.mkdir(mode=PRIVATE_FOLDER)
-        yield Generations(before, after)
+            earlier = None if head is None else folder / f"{_GENERATION}{generation}"
+            _remove_other_generations(folder, earlier)
+            new = folder / f"{_GENERATION}{generation + 1}"
+            new.mkdir(mode=PRIVATE_FOLDER)
+        yield CheckpointFolders(earlier, new)
         with folder_errors(folder):
-            sync_folder(after)
+            sync_folder(new)
             with atomic_write(folder / HEAD_FILE) as file:
                 file.write(msgspec.json.encode(_Head(scope, generation + 1)))
-            _remove_other_generations(folder, after)
+            _remove_other_generations(folder, new)
 
 
 def _read_head(folder: Path, scope: CheckpointScope) -> _Head | None:

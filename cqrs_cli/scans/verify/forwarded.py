@@ -1,4 +1,4 @@
-"""Check that each command that was forwarded to another partition, because its key had moved, has arrived unaltered."""
+"""Checks that each command that was forwarded, because its key had moved, has arrived unaltered."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -7,50 +7,53 @@ from typing import NamedTuple
 
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.proof.findings import Report
-from cqrs_cli.proof.fingerprints import FitsCommand
+from cqrs_cli.proof.fingerprints import FingerprintCheck
 from cqrs_cli.proof.forwarded_commands import missing_commands
 
 
 class LostCommand(NamedTuple):
-    """A forwarded command that the other partition lacks, or has with other content: position of its `MOVED` outcome,
-    and a message.
-    """
+    """A forwarded command that the other partition lacks, or has with other content."""
 
-    partition: int
-    offset: int
-    problem: str
+    partition: int  # of the `MOVED` outcome
+    offset: int  # of the `MOVED` outcome
+    problem: str  # the message
 
 
 def find_lost_commands(
-    log: PartitionLog, reports: Mapping[int, Report], tolerance: int, fits: Callable[[], FitsCommand]
+    log: PartitionLog,
+    reports: Mapping[int, Report],
+    tolerance: int,
+    load_fingerprint_check: Callable[[], FingerprintCheck],
 ) -> Iterator[LostCommand]:
     """Compare the tallies of forwarded and received commands. The logs are read again only if tallies differ.
 
-    `log`: of any partition. `tolerance`: the maximal difference of two brokers' clocks, ms. `fits`: is called if
-    tallies differ, and returns the function that checks a command's fingerprint.
+    `log`: the logs of any partition of the aggregate. `tolerance`: the maximal difference of two brokers' clocks, ms.
+    `load_fingerprint_check` returns the function that checks a command's fingerprint; it is called if tallies differ.
     """
     for source, report in reports.items():
         for target, forwarded in report.forwarded_to.items():
             received = reports.get(target, Report()).received_from.get(source)
             if forwarded != received:
-                for offset, problem in _find_differences(log, source, target, tolerance, fits()):
+                for offset, problem in _find_differences(
+                    log, source, target, tolerance, load_fingerprint_check()
+                ):
                     yield LostCommand(source, offset, problem)
 
 
 def _find_differences(
-    log: PartitionLog, source: int, target: int, tolerance: int, fits: FitsCommand
+    log: PartitionLog, source: int, target: int, tolerance: int, fits: FingerprintCheck
 ) -> Iterator[tuple[int, str]]:
     """Return the missing and the altered commands, as (offset of the `MOVED` outcome, message).
 
     Outcomes are read before commands, because a visible outcome is committed together with the forwarded command.
     """
-    source_log, commands = replace(log, partition=source), replace(log, partition=target)
+    source_log, target_log = replace(log, partition=source), replace(log, partition=target)
     outcomes = list(chain.from_iterable(source_log.read("outcomes", *source_log.bounds("outcomes"))))
     originals = chain.from_iterable(source_log.read("commands", *source_log.bounds("commands")))
-    start, end = commands.bounds("commands", "read_uncommitted")
+    start, end = target_log.bounds("commands", "read_uncommitted")
     complete_since = None
     if start:
-        first_record = commands.first_record("commands", start, end)
+        first_record = target_log.first_record("commands", start, end)
         complete_since = 2**63 if first_record is None else first_record.timestamp + tolerance
-    received = chain.from_iterable(commands.read("commands", start, end))
+    received = chain.from_iterable(target_log.read("commands", start, end))
     return missing_commands(source, target, outcomes, originals, received, complete_since, fits)

@@ -1,18 +1,18 @@
-"""The keys topic in the verification of one partition: the latest data key of each aggregate, in a temporary store."""
+"""Reads the keys topic for the verification of one partition: the latest data key of each aggregate, on disk."""
 
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-from cqrs_cli.codec.active_keys import ActiveKeys
+from cqrs_cli.codec.damage_finder import DamageFinder
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.keys_log import KafkaKeysLog
-from cqrs_cli.kafka.topics.partitioner import KeyHome
+from cqrs_cli.kafka.topics.partitioner import KeyFilter
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.proof.key_records import KeyRecords, TopicKey, stored_key
 from cqrs_cli.proof.key_topic import KeyVerification
@@ -21,14 +21,16 @@ from cqrs_cli.scans.verify.plan import VerificationPlan
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.store import Store
 
-#: Aggregate id, its key entry (`KeyTrace`) in bytes, and its record in the topic.
+#: Aggregate id, its key entry (`KeyEntry`) in bytes, and its record in the topic.
 KeyEntries = Iterator[tuple[str, bytes, TopicKey | None]]
 
 
 class LatestKeys:
     """The latest data keys of a partition's aggregates in the keys topic."""
 
-    def __init__(self, connection: Connection, topics: Topics, key_filter: KeyHome, stack: ExitStack) -> None:
+    def __init__(
+        self, connection: Connection, topics: Topics, key_filter: KeyFilter, stack: ExitStack
+    ) -> None:
         """Read the topic up to its high watermark, and wait for open transactions before it.
 
         `key_filter`: matches the keys that belong to the partition.
@@ -39,7 +41,7 @@ class LatestKeys:
         stack.callback(self._store.close_without_sync)
         self._records = KeyRecords(self._store, key_filter.matches, self._is_misplaced)
         self._topic_partitions = 1
-        if readers.exists(connection, topics.keys):
+        if readers.topic_exists(connection, topics.keys):
             self._read_topic()
 
     @property
@@ -47,12 +49,12 @@ class LatestKeys:
         """The partition of the keys topic."""
         return self._key_filter.partition % self._topic_partitions
 
-    def active_keys(self) -> ActiveKeys | None:
-        """Return an `ActiveKeys` that decrypts values with these keys; None if no keyring is configured."""
+    def damage_finder(self) -> DamageFinder | None:
+        """Return a `DamageFinder` that decrypts values with these keys; None if no keyring is configured."""
         if self._connection.keys is None:
             return None
         keyring, topic = self._connection.keys.load(), self._topics.keys
-        return ActiveKeys(
+        return DamageFinder(
             self._topics.aggregate,
             self._records.current_key,
             lambda subject, wrapped: keyring.unwrap(topic, subject, wrapped),
@@ -91,20 +93,20 @@ class LatestKeys:
     def _is_misplaced(self, key: bytes) -> bool:
         """True if this key belongs to another partition of the keys topic.
 
-        If several partitions share a partition of the keys topic, only the first checks, so that each such key is
-        reported once.
+        If several partitions share a partition of the keys topic, only the first of them checks it, so that each
+        misplaced key is reported once.
         """
         topic_key_filter = self._key_filter._replace(partition_count=self._topic_partitions)
         return self.partition == self._key_filter.partition and not topic_key_filter.matches(key)
 
 
 def latest_keys(
-    plan: VerificationPlan, aggregate: Aggregate | None, key_filter: KeyHome, stack: ExitStack
+    plan: VerificationPlan, aggregate: Aggregate | None, key_filter: KeyFilter, stack: ExitStack
 ) -> LatestKeys | None:
     """Return the data keys; None if the aggregate has no personal fields. Without the code (None), check whether a keys
     topic is visible.
     """
-    connection, topics = plan.connection, plan.aggregate.topics
+    connection, topics = plan.connection, plan.aggregate_topics.topics
     if not (
         _is_keys_topic_visible(connection, topics) if aggregate is None else aggregate.has_personal_fields
     ):
@@ -115,6 +117,6 @@ def latest_keys(
 def _is_keys_topic_visible(connection: Connection, topics: Topics) -> bool:
     """True if the keys topic is visible. False also without the ACL, because a broker then hides the topic."""
     try:
-        return readers.exists(connection, topics.keys)
+        return readers.topic_exists(connection, topics.keys)
     except ConfigurationError:
         return False

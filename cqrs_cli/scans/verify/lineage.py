@@ -1,4 +1,7 @@
-"""The partition history of an aggregate in its certificates. The driver hashes it like the other topics."""
+"""Hashes the partition history of an aggregate for its certificate, and compares it with an earlier certificate.
+
+The driver hashes it in the same way as the other topics are hashed.
+"""
 
 from typing import NamedTuple
 
@@ -22,10 +25,10 @@ from cqrs_cli.proof.certificate import (
 class CertifiedLineage(NamedTuple):
     """The partition counts of an aggregate so far, and the hashes of the partition history's log."""
 
-    counts: tuple[int, ...]
-    id: str
+    counts: tuple[int, ...]  # partition counts, the oldest first
+    id: str  # of the topic
     log: LogCertificate
-    partial: Stretch | None
+    partial: Stretch | None  # the last certified stretch, as in `check_log`
 
     @property
     def certificate(self) -> TopicCertificate:

@@ -15,7 +15,7 @@ Pairs = Iterator[tuple[str, StoredState | None, StoredState | None]]
 
 
 def merge_aggregates(first: Items, second: Items) -> Pairs:
-    """Yield each aggregate of two stores, which both yield their aggregates in the order of their keys."""
+    """Yield each aggregate that is in at least one of two stores. Both must be in the order of their keys."""
     merged = heapq.merge(_with_sort_key(0, first), _with_sort_key(1, second))
     for _, group in groupby(merged, itemgetter(0)):
         states: list[StoredState | None] = [None, None]

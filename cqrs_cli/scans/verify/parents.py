@@ -1,4 +1,4 @@
-"""The parents of a partition: their logs up to the splits, to verify them without reporting."""
+"""Verifies the parents of a child partition up to their splits, without reporting, before the child is verified."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.topics.partitioner import KeyHome
+from cqrs_cli.kafka.topics.partitioner import KeyFilter
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.keyspace.key_space import KeySpace
 from cqrs_cli.keyspace.records import Split
@@ -25,17 +25,14 @@ ReadLog = Callable[[PartitionLog, Kind, int, int], Iterator[list[Record]]]
 
 
 class Parents(NamedTuple):
-    """The parents of the partition of `log`. `splits`: the splits of its parents, the oldest first.
+    """The parents of a child partition."""
 
-    `key_filter` matches the keys that the partition got from its parents.
-    """
-
-    log: PartitionLog
-    splits: Sequence[Split]
-    key_filter: KeyHome
+    log: PartitionLog  # of the child
+    splits: Sequence[Split]  # of the parents, the oldest first
+    key_filter: KeyFilter  # matches the keys that the child got from its parents
     read: ReadLog
 
-    def offsets(self) -> int:
+    def offset_count(self) -> int:
         """Return the number of offsets to read."""
         return sum(max(0, end - start) for split in self.splits for start, end in self._spans(split).values())
 
@@ -44,14 +41,16 @@ class Parents(NamedTuple):
     ) -> ParentResults:
         """Verify the parents, and write versions and ids to the child's store in `scratch`. `scope`: of the child.
 
-        `is_continued`: a checkpoint already holds all results except the outcomes.
+        `is_continued`: the child's checkpoint already has all results except the parents' outcomes.
         """
         inherited = ParentResults()
         for split in self.splits:
-            spans, traces = self._spans(split), with_new_indexes(stack, scratch)
+            spans, parent_scratch = self._spans(split), with_new_indexes(stack, scratch)
             read = partial(self._read, split, spans)
             parent = self._scope(scope, split, spans)
-            inherited = verify_parent(split, parent, traces, inherited, read, is_continued=is_continued)
+            inherited = verify_parent(
+                split, parent, parent_scratch, inherited, read, is_continued=is_continued
+            )
         return inherited
 
     def events(self) -> Iterator[tuple[int, list[Record]]]:
@@ -64,6 +63,7 @@ class Parents(NamedTuple):
         return replace(self.log, partition=split.partition)
 
     def _spans(self, split: Split) -> dict[Kind, tuple[int, int]]:
+        """Return the start and end offset of each log of a parent, up to the split."""
         ends: dict[Kind, int] = {
             "commands": split.commands,
             "events": split.events,

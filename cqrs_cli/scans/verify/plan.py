@@ -10,7 +10,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import AggregateTopics
 from cqrs_cli.keyspace.key_space import KeySpace
 from cqrs_cli.proof.findings import Report
-from cqrs_cli.scans.verify.checkpoints import Generations
+from cqrs_cli.scans.verify.checkpoints import CheckpointFolders
 from cqrs_cli.scans.verify.state import ShardComparison
 from cqrs_cli.telemetry.datagrams import Address
 from cqrs_cli.telemetry.task_reports import REPORT_INTERVAL
@@ -21,17 +21,18 @@ class VerificationPlan:
     """The data that each task needs."""
 
     connection: Connection
-    aggregate: AggregateTopics
-    package: str | None  # of the aggregates' code; None: only the shapes of events are checked
+    aggregate_topics: AggregateTopics
+    #: The package of the aggregates. None: there is no code to decode events, so only their JSON shape is checked.
+    package: str | None
     root: Path  # folder of the package
     key_space: KeySpace
-    window: int  # ms
-    longest_window: int  # ms; the longest dedup window there ever was
-    shards: Path | None = None  # the folder of the shards to compare with
-    generations: Generations | None = None  # folders of the earlier and the new checkpoint
+    dedup_window: int  # ms
+    longest_window: int  # ms; the longest dedup window of any run
+    shards_folder: Path | None = None  # the folder of the shards to compare with
+    checkpoints: CheckpointFolders | None = None  # with --incremental
     report_address: Address | None = None  # where tasks send progress reports
     report_interval: float = REPORT_INTERVAL  # seconds between two reports
-    max_earliness: int = CLOCK_TOLERANCE  # by how much a deferred command may be early, ms
+    clock_tolerance: int = CLOCK_TOLERANCE  # ms by which a deferred command may be resubmitted early
     #: Seconds to wait for open transactions. The broker aborts the transaction of a killed owner after 20 s.
     transaction_timeout: float = 40.0
 
@@ -39,15 +40,15 @@ class VerificationPlan:
 class VerificationResult(NamedTuple):
     """The result for one partition: a report, or the error that ends the job.
 
-    `earlier`: the report in the checkpoint. `restart_reason`: why the partition was verified from its start instead of
-    from its checkpoint; empty if it was not.
+    `earlier_report` is the report in the verification checkpoint (`--incremental`). `restart_reason` is not empty if
+    the partition was verified from its start although it had a verification checkpoint.
     """
 
     partition: int
     report: Report = Report()
-    earlier: Report | None = None
+    earlier_report: Report | None = None
     restart_reason: str = ""
-    compared: ShardComparison | None = None
+    shard_comparison: ShardComparison | None = None
     error: CqrsError | None = None
     records: int = 0  # records read
     keys_partition: int = 0  # the partition of the keys topic that was read

@@ -1,7 +1,7 @@
-"""Compare a live shard with its events, which are folded again. Both are read from LMDB in the same order, so memory is
-bounded.
+"""Compares a shard, which an owner may be using, with the states folded from the events, for `verify`.
 
-The comparison reads the events a second time, and needs as much temporary disk as the shard.
+The folded states are in LMDB, like the shard. Both are read in the same order, so memory is bounded. The comparison
+reads the events a second time, and needs as much temporary disk as the shard.
 """
 
 import tempfile
@@ -18,10 +18,10 @@ from cqrs_cli.core.fold import FoldError, UnreadableEventError, VersionedState, 
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
-from cqrs_cli.deciding.history import history_mismatch
+from cqrs_cli.deciding.history_check import history_mismatch
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.topics.partitioner import KeyHome
+from cqrs_cli.kafka.topics.partitioner import KeyFilter
 from cqrs_cli.kafka.topics.topics import AggregateTopics
 from cqrs_cli.ownership.timing import APPLY_EVERY
 from cqrs_cli.proof.partition import PartitionVerification
@@ -32,19 +32,16 @@ from cqrs_cli.state.shard import open_readonly
 from cqrs_cli.state.shutdown_marker import MARKER_FILE, ShutdownMarker
 from cqrs_cli.state.store import Positions
 
-#: The check gives up if more aggregates than this number cannot be folded: then the code does not match the log.
+#: The check ends if more aggregates than this number cannot be folded, because then the code does not match the log.
 MAX_UNREADABLE = 1000
 
 
 class ShardComparison(NamedTuple):
-    """The comparison with one shard: its number of aggregates, or the reason why it was skipped.
+    """The comparison with one shard."""
 
-    `behind`: if the shard lags, the event offset up to which it was compared, and the end of the events: `(1200,
-    5000)`.
-    """
-
-    aggregates: int = 0
-    skipped: str = ""
+    aggregates: int = 0  # number of aggregates in the shard
+    skip_reason: str = ""  # why the shard was not compared
+    #: For a shard that lags: the event offset up to which it was compared, and the end of the events: `(1200, 5000)`.
     behind: tuple[int, int] | None = None
 
 
@@ -56,10 +53,10 @@ class StateCheck:
         log: PartitionLog,
         topics: AggregateTopics,
         aggregate: Aggregate,
-        shards: Path,
+        shards_folder: Path,
         read: Callable[[int, int], Iterator[list[Record]]],
         parent_events: Iterable[tuple[int, list[Record]]] = (),
-        key_filter: KeyHome | None = None,
+        key_filter: KeyFilter | None = None,
     ) -> None:
         """`read` yields the events between two offsets. `parent_events`: the parents' events, with their partition.
         `key_filter`: the filter for the partition's keys; None: all keys.
@@ -67,7 +64,7 @@ class StateCheck:
         self._log = log
         self._topics = topics
         self._aggregate = aggregate
-        self._path = shards / str(log.partition)
+        self._path = shards_folder / str(log.partition)
         self._read, self._parent_events, self._key_filter = read, parent_events, key_filter
         #: Aggregates with an event that cannot be folded; only the first such event of each is reported.
         self._unreadable: set[str] = set()
@@ -91,7 +88,11 @@ class StateCheck:
             if not self._has_too_many_errors:
                 self._fold(cache, end, verification)
             folded = cache.positions.events
-            if compared.skipped or folded <= positions.events or self._may_catch_up(positions, decided_lower):
+            if (
+                compared.skip_reason
+                or folded <= positions.events
+                or self._may_catch_up(positions, decided_lower)
+            ):
                 return compared
             return compared._replace(behind=(positions.events, folded))
 
@@ -105,15 +106,17 @@ class StateCheck:
         """
         shard = open_readonly(self._path)
         if shard is None:
-            return ShardComparison(skipped=f"there is no usable shard in {self._path}"), Positions()
+            return ShardComparison(skip_reason=f"there is no usable shard in {self._path}"), Positions()
         with closing(shard):
-            if skipped := self._mismatch(shard.identity()):
-                return ShardComparison(skipped=skipped), Positions()
+            if skip_reason := self._mismatch(shard.identity()):
+                return ShardComparison(skip_reason=skip_reason), Positions()
             shard_positions = shard.positions()
             if mismatch := history_mismatch(
                 self._log, shard_positions.last_event, shard_positions.last_outcome
             ):
-                return ShardComparison(skipped=f"the next run rebuilds the shard: {mismatch}"), Positions()
+                return ShardComparison(
+                    skip_reason=f"the next run rebuilds the shard: {mismatch}"
+                ), Positions()
             self._fold(cache, shard.positions().events, verification)
             with shard.snapshot() as (positions, items):
                 end = self._fold(cache, positions.events, verification)
@@ -121,12 +124,12 @@ class StateCheck:
                     problem = f"is the end of the log, but the shard has folded up to {positions.events}"
                     verification.findings.add_violation("events", end, problem)
                 if self._has_too_many_errors:
-                    return ShardComparison(skipped="its events cannot be folded by this code"), positions
+                    return ShardComparison(skip_reason="its events cannot be folded by this code"), positions
                 self._report_all(verification, end, merge_aggregates(items, store.items()))
             return ShardComparison(shard.count()), positions
 
     def _mismatch(self, stored_identity: bytes) -> str:
-        """Return why a shard is not a cache of this log that this code has folded; an empty text if it is."""
+        """Return why a shard cannot be compared: it is of another log, or other code has folded it. Empty if it can."""
         try:
             identity = msgspec.json.decode(stored_identity, type=Identity)
         except msgspec.DecodeError:
@@ -160,7 +163,7 @@ class StateCheck:
             return False
 
     def _fold(self, cache: StateCache, end: int, verification: PartitionVerification) -> int:
-        """Fold up to offset `end`, but not beyond the end of the log; return the offset reached."""
+        """Fold up to offset `end`, or to the end of the log if it is lower; return this offset."""
         start, last = self._log.bounds("events", "read_uncommitted")
         end = min(end, last)
         for records in self._read(max(cache.positions.events, start), end):
@@ -183,7 +186,7 @@ class StateCheck:
             try:
                 event = read_event(record.value)
             except ValueError:
-                continue  # the verification reports it
+                continue  # the verification reports this event
             subject = event.subject
             if subject in self._unreadable:
                 continue
@@ -191,7 +194,7 @@ class StateCheck:
                 before = states.get(subject) or cache.state(subject)
                 after = fold_event(self._aggregate, before, event)
             except (FoldError, ValueError) as error:
-                if not isinstance(error, UnreadableEventError):  # the verification reports it
+                if not isinstance(error, UnreadableEventError):  # the verification reports this event
                     violation_offset = record.offset if parent is None else 0
                     context = "" if parent is None else f" after partition {parent} offset {record.offset}"
                     verification.findings.add_violation(
@@ -204,8 +207,8 @@ class StateCheck:
         return states
 
     def _report_all(self, verification: PartitionVerification, end: int, pairs: Pairs) -> None:
-        """Report each difference. Differences caused by other code may be many: report the first, then their number."""
-        differing_by_code = 0
+        """Report each difference. If other code caused many differences, report the first one and their number."""
+        code_differences = 0
         for aggregate_id, stored_state, folded in pairs:
             redacted = (
                 stored_state
@@ -214,12 +217,12 @@ class StateCheck:
             )
             if aggregate_id in self._unreadable or redacted == folded:
                 continue
-            differing_by_code += (is_by_code := _differ_by_code(redacted, folded))
-            if not is_by_code or differing_by_code == 1:
+            code_differences += (is_by_code := _differ_by_code(redacted, folded))
+            if not is_by_code or code_differences == 1:
                 self._report(verification, end, aggregate_id, redacted, folded)
-        if differing_by_code > 1:
+        if code_differences > 1:
             problem = (
-                f"leaves {differing_by_code - 1} more aggregates with another state of the same version: other code "
+                f"leaves {code_differences - 1} more aggregates with another state of the same version: other code "
                 "has folded the shard; raise the decider's revision, so that the next run rebuilds it"
             )
             verification.findings.add_violation("events", end, problem)
@@ -227,7 +230,7 @@ class StateCheck:
     def _redacted(
         self, verification: PartitionVerification, end: int, aggregate_id: str, stored_state: StoredState
     ) -> StoredState:
-        """Return a shard's state with masked personal values, like the folded events, and report violations in its
+        """Return a shard's state with redacted personal values, like the folded events, and report violations in its
         encrypted values.
         """
         if not self._aggregate.has_personal_fields:

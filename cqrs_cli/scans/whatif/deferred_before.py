@@ -18,11 +18,12 @@ FindEntry = Callable[[str], Deferral | None]
 def deferred_changes(
     outcomes: Iterable[OwnerRecord[OutcomeEnvelope]], find_before: FindEntry, topic_id: str
 ) -> dict[str, Deferral | None]:
-    """Return the entries that these outcomes add or change, by key; None for an entry that they end.
+    """Return the entries of the deferred topic that these outcomes change, by key; None for an entry that they remove.
 
     `find_before` finds an entry before these outcomes; `topic_id` is the id of the commands topic.
 
-    The entries contain no commands: a simulation resubmits none, but decides the resubmitted commands in the log again.
+    The entries contain no commands, because a simulation resubmits no command: it decides the resubmitted commands that
+    are in the log.
     """
     changes: dict[str, Deferral | None] = {}
     find_latest: FindEntry = lambda key: changes[key] if key in changes else find_before(key)  # noqa: E731
@@ -55,11 +56,11 @@ def _deferred(
     outcome, verdict = outcome_record.message, outcome_record.message.data
     due, attempt, reason = parse_timestamp(verdict.due or ""), verdict.attempt or 0, verdict.reason or ""
     if earlier is not None and reason == Reason.NOT_YET.name:
-        return earlier  # it was resubmitted too early
+        return earlier  # the command was resubmitted too early
     if earlier is not None:
         return replace(earlier, due=due, attempt=attempt, reason=reason)
     return Deferral(
-        topic=entry_key.topic,
+        topic_id=entry_key.topic_id,
         offset=entry_key.offset,
         partition=entry_key.partition,
         subject=outcome.subject or "",

@@ -14,9 +14,7 @@ _UNAVAILABLE = Reason.PAYLOAD_UNAVAILABLE.name
 
 
 class HistoricPayloads:
-    """Downloads payloads. `current_payloads` holds the payload of the current command, or the reason why it is
-    unavailable.
-    """
+    """Downloads payloads. `current_payloads` has the payload of the current command, or why it is unavailable."""
 
     def __init__(self, codec: RecordCodec, topic: str, partition: int) -> None:
         self._codec, self._topic, self._partition = codec, topic, partition

@@ -54,20 +54,19 @@ class ScratchKey:
 
 @dataclass
 class HistoricKeys:
-    """The data keys of aggregates, and the deferred commands as sent, each of which takes 500 bytes of memory."""
+    """The data keys of aggregates, and the deferred commands as sent. A deferred command takes 500 bytes of memory."""
 
     aggregate: Aggregate
     active_keys: dict[str, DataKey] = field(default_factory=dict)
-    _sent_envelopes: dict[str, CommandEnvelope] = field(
-        default_factory=dict
-    )  # deferred commands, by position
+    # Deferred commands by position.
+    _sent_envelopes: dict[str, CommandEnvelope] = field(default_factory=dict)
 
     def fold(self, events: Iterable[EventEnvelope]) -> None:
         """Add and delete data keys as the logged events did."""
         for event in events if self.aggregate.has_personal_fields else ():
             try:
                 key = key_of_event(event)
-            except ValueError:  # `cqrs verify` reports it
+            except ValueError:  # `cqrs verify` reports this event
                 continue
             if key is not None and key.is_erasure:
                 self.active_keys.pop(event.subject, None)
@@ -94,7 +93,7 @@ class HistoricKeys:
                     keys[event.subject] = DataKey(logged_kid, key.secret)
 
     def restore_sent_data(self, command: DecidedCommand) -> DecidedCommand:
-        """Return the command with the data that its sender sent: owners resubmit deferred commands encrypted.
+        """Return the command with the data that its sender sent, because owners resubmit deferred commands encrypted.
 
         A command that was deferred before the simulated range gets redacted values. A command with the reason ERASED is
         not changed.
@@ -110,7 +109,7 @@ class HistoricKeys:
             sent_envelope = self._sent_envelopes.get(verdict.deferredfrom)
             if verdict.status != "deferred":
                 self._sent_envelopes.pop(verdict.deferredfrom, None)
-            return command._replace(record=self._with_sent_data(command.record, envelope, sent_envelope))
+            return replace(command, record=self._with_sent_data(command.record, envelope, sent_envelope))
         if verdict.status == "deferred" and verdict.reason != Reason.MOVED.name:
             self._sent_envelopes[f"{verdict.partition}/{verdict.offset}"] = envelope
         return command

@@ -1,7 +1,10 @@
-"""The task of `cqrs whatif` on a worker: read the logs of a family of partitions, and decide their commands again."""
+"""The task of `cqrs whatif` on a worker: read the logs of a family of partitions, and decide their commands again.
+
+A family is a partition of the first partition count, with all partitions that were split from it since.
+"""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -11,7 +14,7 @@ from typing import NamedTuple
 
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.errors import CqrsError
+from cqrs_cli.errors import CqrsError, UsageError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
@@ -25,17 +28,15 @@ from cqrs_cli.proof.whatif.decided import (
     decoded_outcomes,
     join_history,
 )
-from cqrs_cli.proof.whatif.difference import DifferenceKind, HistoryDifference
+from cqrs_cli.proof.whatif.difference import HistoryDifference, Label
 from cqrs_cli.registry import load, load_from
 from cqrs_cli.scans.log_progress import LogProgress
-from cqrs_cli.scans.whatif.simulation import Simulation, SimulationCounts
+from cqrs_cli.scans.whatif.simulation import Simulation
 from cqrs_cli.scans.whatif.stores import open_stores
 from cqrs_cli.telemetry.datagrams import Address
 
 #: The number of examples per label.
 MAX_EXAMPLES = 3
-
-Label = tuple[DifferenceKind, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +47,30 @@ class WhatifPlan:
     aggregate_topics: AggregateTopics
     package: str
     root: Path  # folder of the package
-    module: str  # the other code
-    module_root: Path  # folder of its package
-    deciding: DecisionSettings
+    module: str  # the module with the other code (`--with`), which decides the commands again
+    module_root: Path  # folder from which `module` is loaded
+    decision_settings: DecisionSettings
     key_space: KeySpace
     since: int | None = None  # ms
     until: int | None = None  # ms
+    ends: Mapping[int, int] | None = None  # partition → end of the commands to decide, instead of `until`
     report_address: Address | None = None  # where tasks send progress reports
+
+    def until_offset(self, log: PartitionLog, commands_end: int) -> int | None:
+        """Return the offset of the first command after the requested range, or None if no end was requested, or if
+        there is no command after it.
+
+        Raises `UsageError` if `ends` has an offset after the end of the log.
+        """
+        if self.ends is None:
+            return None if self.until is None else log.offset_at("commands", self.until + 1)
+        end = self.ends.get(log.partition, 0)  # 0: the partition did not exist yet
+        if end > commands_end:
+            raise UsageError(
+                f"{log.log_name('commands')} has no offset {end}: it ends at {commands_end}",
+                "give the offsets of this topic",
+            )
+        return end
 
     @property
     def families(self) -> range:
@@ -67,8 +85,8 @@ class WhatifResult:
     partition: int
     commands: int = 0
     aggregates: int = 0
-    not_asked: int = 0
-    deleted: bool = False  # retention has deleted requested commands
+    skipped_commands: int = 0
+    is_incomplete: bool = False  # True if retention has deleted requested commands
     counts: Counter[Label] = field(default_factory=Counter)
     examples: dict[Label, list[HistoryDifference]] = field(default_factory=dict)
     error: CqrsError | None = None
@@ -82,10 +100,12 @@ class WhatifResult:
 
 
 def simulate(plan: WhatifPlan, result: WhatifResult) -> Iterator[HistoryDifference]:
-    """Yield the differences of a family, partition by partition: first of commands, in order, then of states. Fills
-    `result`.
+    """Yield the differences of a family, partition by partition, and fill `result`.
 
-    Raises `ContradictionError` for logs that contradict each other, or that one of the codes cannot fold.
+    The differences of a partition's commands come first, in order, then the differences of its states.
+
+    Raises `ContradictionError` for logs that contradict each other, or if the current or the other code cannot fold
+    the events.
     """
     topics, codec = plan.aggregate_topics.topics, plan.connection.payload_codec()
     log = PartitionLog(plan.connection, topics, result.partition, codec)
@@ -97,11 +117,11 @@ def simulate(plan: WhatifPlan, result: WhatifResult) -> Iterator[HistoryDifferen
 
 
 class Member(NamedTuple):
-    """A partition to decide again. `is_whole`: start at its first command, ignoring `since`."""
+    """A partition of a family, to decide again."""
 
     partition: int
     simulation: Simulation
-    is_whole: bool = False
+    is_whole: bool = False  # start at the first command, ignoring `since`
 
 
 def _differences(
@@ -132,18 +152,17 @@ def _member_differences(
     stack: ExitStack,
 ) -> Iterator[HistoryDifference]:
     """Yield the differences of one partition. It is decided again in stages, one for each partition count that applied.
-    At the end of a stage, add its children to `pending_members`.
+    If the partition was split at the end of a stage, the new child partitions are added to `pending_members`.
     """
 
     def records(kind: Kind, start: int, end: int) -> Iterator[Record]:
         read = log.events(start, end) if kind == "events" else log.read(kind, start, end)
         return chain.from_iterable(log_progress.track(read, start, end))
 
-    outcome_bounds = log.bounds(
-        "outcomes"
-    )  # read before the bounds of events: a decided command has its events
+    # These bounds are read before the bounds of the events, so that the events of each of these outcomes are read, too.
+    outcome_bounds = log.bounds("outcomes")
     outcomes = Lookahead(decoded_outcomes(records("outcomes", *outcome_bounds)))
-    start, end, until_offset = _command_range(plan, log, outcomes.command, result, member.is_whole)
+    start, end, until_offset = _command_range(plan, log, outcomes.next_command, result, member.is_whole)
     event_bounds = complete_bounds(log.connection, log.topics, [log.partition], "read_uncommitted")[
         log.partition
     ]
@@ -152,8 +171,8 @@ def _member_differences(
     simulation = member.simulation
     for stage in plan.key_space.key_stages(log.partition):
         if stage.partition_of is not None:
-            simulation.rules = replace(
-                simulation.rules,
+            simulation.owner.rules = replace(
+                simulation.owner.rules,
                 partition_of=stage.partition_of,
                 forward_target_of=stage.forward_target_of,
             )
@@ -162,21 +181,17 @@ def _member_differences(
         stage_start, stage_end = max(start, stage.start), min(end, stage.end)
         commands = records("commands", stage_start, stage_end) if stage_start < stage_end else iter(())
         yield from simulation.decide(join_history(commands, outcomes, events))
-        if stage.targets and (until_offset is None or until_offset >= stage.end):
+        if stage.children and (until_offset is None or until_offset >= stage.end):
             pending_members += [
-                Member(target, simulation.target(target, stack), start < stage.end)
-                for target in stage.targets
+                Member(child, simulation.child_simulation(child, stack), start < stage.end)
+                for child in stage.children
             ]
-        elif stage.targets:
+        elif stage.children:
             break  # the split is after `until`
     yield from simulation.state_differences()
-    _add_counts(result, simulation.progress)
-
-
-def _add_counts(result: WhatifResult, progress: SimulationCounts) -> None:
-    result.commands += progress.commands
-    result.aggregates += progress.aggregates
-    result.not_asked += progress.not_asked
+    result.commands += simulation.owner.decided_commands
+    result.aggregates += simulation.aggregates
+    result.skipped_commands += simulation.owner.skipped_commands
 
 
 def _command_range(
@@ -192,22 +207,22 @@ def _command_range(
     start: the first command at or after `since` that exists and has its outcome; with `is_whole`, regardless of
     `since`. end: after the last decided command, at most `until_offset`.
     """
-    (first_retained, commands_end), (oldest_outcome, end) = (
+    (first_retained, commands_end), (outcomes_start, outcomes_end) = (
         log.bounds("commands", "read_uncommitted"),
         log.bounds("outcomes"),
     )
-    last_outcome = log.last_record("outcomes", oldest_outcome, end)
-    until_offset = None if plan.until is None else log.offset_at("commands", plan.until + 1)
+    last_outcome = log.last_record("outcomes", outcomes_start, outcomes_end)
+    until_offset = plan.until_offset(log, commands_end)
     if first_outcome_command is None or last_outcome is None:
         return commands_end, commands_end, until_offset
-    first_existing = max(first_retained, first_outcome_command) if oldest_outcome else first_retained
+    first_existing = max(first_retained, first_outcome_command) if outcomes_start else first_retained
     first_requested = 0 if plan.since is None or is_whole else log.offset_at("commands", plan.since)
     start = commands_end if first_requested is None else max(first_existing, first_requested)
-    result.deleted |= (
+    result.is_incomplete |= (
         first_existing > 0
         and first_requested is not None
         and first_requested <= first_existing
-        and (first_retained > 0 or oldest_outcome > 0)
+        and (first_retained > 0 or outcomes_start > 0)
     )
     decided_end = read_outcome(last_outcome.value).data.offset + 1
     if until_offset is not None:
@@ -217,10 +232,10 @@ def _command_range(
 
 def _open_simulation(plan: WhatifPlan, log: PartitionLog, stack: ExitStack) -> Simulation:
     name, codec = plan.aggregate_topics.topics.aggregate, plan.connection.payload_codec()
-    rules = plan.deciding.rules(plan.aggregate_topics, log.partition, codec.payload_threshold)
+    rules = plan.decision_settings.rules(plan.aggregate_topics, log.partition, codec.payload_threshold)
     current_code = load(name, plan.package, plan.root)
     other_code = load_from(name, plan.module, plan.module_root)
     stores = open_stores(stack, rules.dedup_window)
     return Simulation(
-        rules, current_code, other_code, *stores, codec, is_family=plan.key_space.was_repartitioned
+        rules, current_code, other_code, *stores, codec, shares_stores=plan.key_space.was_repartitioned
     )

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from cqrs_cli.codec.active_keys import ActiveKeys
+from cqrs_cli.codec.damage_finder import DamageFinder
 from cqrs_cli.core.context import BatchContext, Decisions
 from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.deferral.deferrals import Deferrals
@@ -14,7 +14,7 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.core.personal.encryption import DataKey
-from cqrs_cli.proof.documents import document_mask
+from cqrs_cli.proof.documents import document_redactor
 from cqrs_cli.proof.findings import Report
 from cqrs_cli.proof.fingerprints import fingerprint_check_of
 from cqrs_cli.proof.partition import PartitionVerification
@@ -35,7 +35,7 @@ def deferred_command(name: str) -> PlannedCommand:
 class DeferredHistory(EncryptedHistory):
     """A history whose first command is deferred while the others are decided.
 
-    With `is_resubmitted` it is resubmitted after them.
+    With `is_resubmitted` the first command is resubmitted after the others.
     """
 
     def __init__(self, *planned: PlannedCommand, is_resubmitted: bool = True) -> None:
@@ -51,7 +51,7 @@ class DeferredHistory(EncryptedHistory):
         later_commands, table = self.commands[1:], DeferralTable()
         if self.is_resubmitted:
             offset = self.commands[-1].offset + 1
-            resubmitted = replace(entry, resubmitted_offset=offset, resubmitted_topic="T")
+            resubmitted = replace(entry, resubmitted_offset=offset, resubmitted_topic_id="T")
             value = resubmitted.resubmission_document(f"{PARTITION}/{entry.offset}")
             self.commands.append(Record(offset, DUE, b"a", value, [*HEADERS]))
             later_commands, table = self.commands[1:], DeferralTable([resubmitted])
@@ -81,15 +81,15 @@ class DeferredHistory(EncryptedHistory):
     def verify(
         self, committed: tuple[int | None, int | None] | None = None, on_disk: bool = False, **scope: Any
     ) -> Report:
-        personal = PersonalScope(ActiveKeys("tally", self.keys.get, unwrap), document_mask(TALLY))
+        personal = PersonalScope(DamageFinder("tally", self.keys.get, unwrap), document_redactor(TALLY))
         return super().verify(
             committed,
             on_disk,
             **{
                 "topic_id": "T",
-                "has_fingerprint": fingerprint_check_of(TALLY),
+                "fits_command": fingerprint_check_of(TALLY),
                 "personal": personal,
-                "max_earliness": 0,
+                "clock_tolerance": 0,
                 **scope,
             },
         )

@@ -1,4 +1,4 @@
-"""Deferred commands with personal fields: encrypted while they wait, ended with their key, and violations of that."""
+"""Deferred commands with personal fields are encrypted while they wait, and rejected after their key was deleted."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.encrypted_data import encrypt_data
 from cqrs_cli.core.personal.encryption import ValueLocation
-from cqrs_cli.proof.documents import document_mask
+from cqrs_cli.proof.documents import document_redactor
 from cqrs_cli.proof.fingerprints import fits_without_code
 from cqrs_cli.proof.scope import PersonalScope, check_shape
 from tests.proof.deferred.encrypted_command import DeferredHistory, deferred_command
@@ -41,10 +41,10 @@ def statuses(history: DeferredHistory) -> list[str]:
 def test_encrypted_deferred_commands_are_clean(history: DeferredHistory, expected: list[str]) -> None:
     assert statuses(history) == expected
     assert violation_texts(history) == []
-    scope_without_code = PersonalScope(None, document_mask(None))
+    scope_without_code = PersonalScope(None, document_redactor(None))
     assert (
         violation_texts(
-            history, personal=scope_without_code, has_fingerprint=fits_without_code, decode_event=check_shape
+            history, personal=scope_without_code, fits_command=fits_without_code, decode_event=check_shape
         )
         == []
     )
@@ -62,7 +62,7 @@ def test_erased_command_was_deferred() -> None:
     assert "outcomes 1 is ERASED, but its command was never deferred" in violation_texts(history)
 
 
-def test_erased_command_has_ended_key() -> None:
+def test_erased_command_has_deleted_key() -> None:
     history = DeferredHistory(deferred_command("Ann"))
     rejected = {"status": "rejected", "reason": "ERASED", "events": 0, "version": 0}
     history.outcomes[1] = changed_record(history.outcomes[1], rejected, type="tally.Add.rejected")

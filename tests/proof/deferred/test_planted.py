@@ -104,7 +104,7 @@ FIELDS: list[dict[str, Any]] = [
     {"cancelled": True},
     {"due": 0},
     {"attempt": 1},
-    {"resubmitted_offset": 7, "resubmitted_topic": "T"},
+    {"resubmitted_offset": 7, "resubmitted_topic_id": "T"},
 ]
 CHANGES: list[tuple[World, Change]] = [
     *((WAITING, entry(**members)) for members in FIELDS),

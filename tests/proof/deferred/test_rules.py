@@ -10,13 +10,13 @@ from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.deferrals import DeferralRules
-from cqrs_cli.proof.deferred_log import DeferredLog, Entry
+from cqrs_cli.proof.deferred_log import DeferredEntry, DeferredLog
 from cqrs_cli.proof.documents import digest_of
 from cqrs_cli.proof.findings import DecidedRange, Findings
+from cqrs_cli.proof.index_entries import OutcomeEntry
 from cqrs_cli.proof.join import find_first_outcome
 from cqrs_cli.proof.scope import Loss, Scope
-from cqrs_cli.proof.traces import OutcomeTrace
-from tests.proof.traces import OutcomeIndex, outcome_entry
+from tests.proof.index_entries import OutcomeIndex, outcome_entry
 from tests.support.commands import command
 
 TOPIC = "T"
@@ -29,7 +29,7 @@ RESUBMITTED = outcome_entry(deferredfrom="0/0")
 CANCEL = outcome_entry("unchanged", type="cqrs.Cancel.way", cause="stop", target=(0, "x"))
 RELEASE = outcome_entry("unchanged", type="cqrs.Release.way", cause="go", target=(0, "x"))
 CANCELLED = outcome_entry("rejected", "CANCELLED", deferredfrom="0/0")
-ENTRIES = {0: Entry(3, None, False, 9, 1)}
+ENTRIES = {0: DeferredEntry(3, None, False, 9, 1)}
 OTHER_COMMAND = "is of command 0, which has another subject or id"
 
 
@@ -38,8 +38,8 @@ def scope(loss: Loss | None = None) -> Scope:
 
 
 def findings_for(
-    *outcomes: OutcomeTrace,
-    entries: Mapping[Any, Entry] | None = None,
+    *outcomes: OutcomeEntry,
+    entries: Mapping[Any, DeferredEntry] | None = None,
     commands: tuple[Record, ...] = (),
     loss: Loss | None = None,
     deleted: int = 0,
@@ -67,7 +67,7 @@ def findings_for(
         (DEFERRED, outcome_entry("failed", "TOO_LARGE", deferredfrom="0/0", cause=None, subject=None)),
     ],
 )
-def test_correct_outcomes_have_no_findings(outcomes: tuple[OutcomeTrace, ...]) -> None:
+def test_correct_outcomes_have_no_findings(outcomes: tuple[OutcomeEntry, ...]) -> None:
     assert findings_for(*outcomes) == []
     assert findings_for(*outcomes, without_index=True) == []
 
@@ -124,7 +124,7 @@ def test_correct_outcomes_have_no_findings(outcomes: tuple[OutcomeTrace, ...]) -
         ),
     ],
 )
-def test_faulty_outcome_is_named(outcomes: tuple[OutcomeTrace, ...], problem: str) -> None:
+def test_faulty_outcome_is_named(outcomes: tuple[OutcomeEntry, ...], problem: str) -> None:
     findings = [finding for finding in findings_for(*outcomes, entries=ENTRIES) if finding[0] == "outcomes"]
     assert findings == [("outcomes", 10, problem)]
 
@@ -138,7 +138,7 @@ def test_deleted_outcomes_are_not_checked(deleted: int, loss_offset: int | None)
     findings = findings_for(
         cancel,
         outcome_entry(deferredfrom="0/5"),
-        entries={5: Entry(3, 7, False, 9, 1)},
+        entries={5: DeferredEntry(3, 7, False, 9, 1)},
         loss=loss,
         deleted=deleted,
     )
@@ -164,28 +164,34 @@ def test_loss_excuses_other_topics() -> None:
     ("outcomes", "entry", "finding"),
     [
         ((DEFERRED,), None, ("commands", 0, "is deferred, but is missing in the deferred topic")),
-        ((DEFERRED,), Entry(3, None, True, 9, 1), ("deferred", 3, "says that command 0 is cancelled")),
+        (
+            (DEFERRED,),
+            DeferredEntry(3, None, True, 9, 1),
+            ("deferred", 3, "says that command 0 is cancelled"),
+        ),
         (
             (DEFERRED, CANCEL),
-            Entry(3, None, False, 0, 1),
+            DeferredEntry(3, None, False, 0, 1),
             ("deferred", 3, "says that command 0 is not cancelled"),
         ),
         (
             (DEFERRED, RESUBMITTED),
-            Entry(3, None, False, 9, 1),
+            DeferredEntry(3, None, False, 9, 1),
             ("deferred", 3, "is of command 0, which is not deferred"),
         ),
         (
             (DEFERRED,),
-            Entry(3, 7, False, 9, 1),
+            DeferredEntry(3, 7, False, 9, 1),
             ("deferred", 3, "says that command 0 was resubmitted at 7: that record is another command"),
         ),
-        ((DEFERRED,), Entry(3, None, False, 9, 1), None),
-        ((DEFERRED, CANCEL), Entry(3, None, True, 0, 1), None),
-        ((DEFERRED, CANCEL, RELEASE), Entry(3, None, True, 0, 1), None),
+        ((DEFERRED,), DeferredEntry(3, None, False, 9, 1), None),
+        ((DEFERRED, CANCEL), DeferredEntry(3, None, True, 0, 1), None),
+        ((DEFERRED, CANCEL, RELEASE), DeferredEntry(3, None, True, 0, 1), None),
     ],
 )
-def test_deferred_topic_matches_the_outcomes(outcomes: Any, entry: Entry | None, finding: Any) -> None:
+def test_deferred_topic_matches_the_outcomes(
+    outcomes: Any, entry: DeferredEntry | None, finding: Any
+) -> None:
     assert findings_for(*outcomes, entries={0: entry} if entry else {}) == ([finding] if finding else [])
 
 
@@ -199,7 +205,7 @@ def test_entry_points_to_its_resubmitted_command(deferred_from: bytes | None, is
         Record(7, 0, b"a", resubmitted_value, [*HEADERS]),
         Record(6, 0, b"a", b"?", [*HEADERS]),
     )
-    entries = {0: Entry(3, 7, False, 9, 1, digest_of(value))}
+    entries = {0: DeferredEntry(3, 7, False, 9, 1, digest_of(value))}
     assert (findings_for(DEFERRED, entries=entries, commands=(other, resubmitted)) == []) is is_correct
 
 
@@ -207,8 +213,8 @@ def test_log_keeps_the_last_entry() -> None:
     """An offset in a topic that was deleted does not count."""
     findings = Findings()
     log = DeferredLog(scope(), OutcomeIndex(), findings, findings)
-    resubmitted = msgspec.structs.replace(DEFERRAL, resubmitted_offset=7, resubmitted_topic=TOPIC)
-    in_other_topic = msgspec.structs.replace(resubmitted, offset=1, resubmitted_topic="U", cancelled=True)
+    resubmitted = msgspec.structs.replace(DEFERRAL, resubmitted_offset=7, resubmitted_topic_id=TOPIC)
+    in_other_topic = msgspec.structs.replace(resubmitted, offset=1, resubmitted_topic_id="U", cancelled=True)
     entries = (DEFERRAL, resubmitted, in_other_topic)
     log.read([Record(3, 0, b"?", b"{}")])
     ((kind, offset, problem),) = findings.listed

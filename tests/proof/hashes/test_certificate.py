@@ -81,7 +81,7 @@ def test_untouched_log_has_no_change(
     comparison = compare_logs(
         log, [*log, *appended_records], end, start=min(start, appended_records[-1].offset)
     )
-    assert (comparison.changes, comparison.checked + comparison.deleted) == ([], count_below)
+    assert (comparison.changes, comparison.unchanged_count + comparison.deleted_count) == ([], count_below)
 
 
 @pytest.mark.covers("certified")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from cqrs_cli.proof.reactions import (
     ReactedRange,
     ReactionCommand,
-    Reactions,
+    ReactionFindings,
     SubscribedEvent,
     check_partition_reactions,
     check_unmatched,
@@ -52,8 +52,8 @@ class History:
             if offset not in self.skips and self.counts[offset]
         }
 
-    def check(self, sent: SentCommands, position: int | None = None) -> Reactions:
-        reactions = Reactions()
+    def check(self, sent: SentCommands, position: int | None = None) -> ReactionFindings:
+        reactions = ReactionFindings()
         reacted = ReactedRange(
             self.position if position is None else position,
             self.position,

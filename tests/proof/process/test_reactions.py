@@ -12,9 +12,9 @@ from tests.proof.process.histories import History, SentCommands, histories
 @given(histories())
 def test_clean_histories_are_silent(history: History) -> None:
     reactions = history.check(history.sent_commands())
-    assert (reactions.listed, reactions.count) == ([], 0)
-    assert reactions.commands == sum(len(commands) for commands in history.sent_commands().values())
-    assert reactions.events == history.position
+    assert (reactions.listed_violations, reactions.violation_count) == ([], 0)
+    assert reactions.command_count == sum(len(commands) for commands in history.sent_commands().values())
+    assert reactions.event_count == history.position
 
 
 @given(histories(), st.data())
@@ -22,11 +22,11 @@ def test_active_owners_cause_no_finding(history: History, data: st.DataObject) -
     """Commands that were sent after the topics were read are not missing."""
     position = data.draw(st.integers(history.start, history.position))
     sent = {
-        origin: commands
-        for origin, commands in history.sent_commands().items()
-        if int(origin.rpartition("@")[2]) < position
+        id_prefix: commands
+        for id_prefix, commands in history.sent_commands().items()
+        if int(id_prefix.rpartition("@")[2]) < position
     }
-    assert history.check(sent, position).listed == []
+    assert history.check(sent, position).listed_violations == []
 
 
 def test_command_from_before_repartitioning_matches() -> None:
@@ -115,37 +115,37 @@ def test_planted_faults_are_found(fault: object) -> None:
     sent = COMPLETE.sent_commands()
     fault(sent)  # type: ignore[operator]
     reactions = COMPLETE.check(sent)
-    assert FAULTS[fault] in reactions.listed and reactions.count in (1, 2, 3)  # type: ignore[index]
+    assert FAULTS[fault] in reactions.listed_violations and reactions.violation_count in (1, 2, 3)  # type: ignore[index]
 
 
 def test_resent_commands_keep_the_order() -> None:
     """Commands that are sent again come after all commands sent before."""
     history = History([1, 1, 1, 1, 1, 1, 1], 0, 7, accepted=3)
     sent = history.sent_commands()
-    for origin in (3, 4, 5, 6):
-        command = history.command(origin, 0)
-        sent[f"p/t/{origin}@{origin}"][0].append(command._replace(offset=100 + command.offset))
-    assert history.check(sent).listed == []
+    for id_prefix in (3, 4, 5, 6):
+        command = history.command(id_prefix, 0)
+        sent[f"p/t/{id_prefix}@{id_prefix}"][0].append(command._replace(offset=100 + command.offset))
+    assert history.check(sent).listed_violations == []
 
 
 def test_one_displaced_command_is_one_fault() -> None:
     history = History([1] * 9, 0, 9)
     sent = history.sent_commands()
     sent["p/t/0@0"] = {0: [history.command(0, 0)._replace(offset=99)]}
-    assert history.check(sent).listed == [
+    assert history.check(sent).listed_violations == [
         "t:0@3: command 0 is at payment.commands:0@30, before a command that was sent earlier"
     ]
 
 
 def test_skipped_events_have_no_commands() -> None:
     history = History([1, 1, 1], 0, 3, frozenset({1}), raises=frozenset({1}))
-    assert history.check(history.sent_commands()).listed == []
+    assert history.check(history.sent_commands()).listed_violations == []
     without_skip = History([1, 1, 1], 0, 3)
-    assert history.check(without_skip.sent_commands()).listed == [
+    assert history.check(without_skip.sent_commands()).listed_violations == [
         "t:0@1: it has commands, but an operator skipped it"
     ]
     raising = History([1, 1, 1], 0, 3, raises=frozenset({1}))
-    assert raising.check(history.sent_commands()).listed == [
+    assert raising.check(history.sent_commands()).listed_violations == [
         "t:0@1: react raises on it, but it is before the position"
     ]
 
@@ -154,9 +154,9 @@ def test_deleted_commands_are_not_missing() -> None:
     history = History([1, 1, 1, 1], 0, 4, deleted_below=2)
     sent = history.sent_commands()
     del sent["p/t/1@1"]
-    assert history.check(sent).listed == []
+    assert history.check(sent).listed_violations == []
     del sent["p/t/2@2"]
-    assert history.check(sent).listed == ["t:0@2: command 0, for payment.commands, is missing"]
+    assert history.check(sent).listed_violations == ["t:0@2: command 0, for payment.commands, is missing"]
 
 
 def test_accepted_losses_are_counted() -> None:
@@ -166,15 +166,19 @@ def test_accepted_losses_are_counted() -> None:
     sent["p/t/3@3"][0] *= 2
     sent["p/t/0@99"] = {0: [history.command(0, 0)]}
     reactions = history.check(sent)
-    assert (reactions.listed, reactions.accepted_losses, reactions.unknown) == ([], 1, 1)
+    assert (reactions.listed_violations, reactions.accepted_losses, reactions.unknown_commands) == ([], 1, 1)
 
 
 def test_loss_ends_at_the_accepted_offset() -> None:
     """Commands may be missing before the offset of the acceptance, and may occur twice from this offset on."""
     history = History([1, 1, 1, 1], 0, 4, accepted=2)
-    sent = {origin: commands for origin, commands in history.sent_commands().items() if origin == "p/t/0@0"}
+    sent = {
+        id_prefix: commands
+        for id_prefix, commands in history.sent_commands().items()
+        if id_prefix == "p/t/0@0"
+    }
     reactions = history.check(sent)
-    assert reactions.listed == [
+    assert reactions.listed_violations == [
         "t:0@2: command 0, for payment.commands, is missing",
         "t:0@3: command 0, for payment.commands, is missing",
     ]
@@ -182,9 +186,9 @@ def test_loss_ends_at_the_accepted_offset() -> None:
     sent = history.sent_commands()
     del sent["p/t/1@1"], sent["p/t/0@0"]
     sent["p/t/2@2"][0] *= 2
-    assert history.check(sent).listed == []
+    assert history.check(sent).listed_violations == []
     sent["p/t/0@0"] = {0: [history.command(0, 0)] * 2}
-    assert history.check(sent).listed == ["t:0@0: command 0 was sent 2 times"]
+    assert history.check(sent).listed_violations == ["t:0@0: command 0 was sent 2 times"]
 
 
 def test_accepted_losses_add_up() -> None:
@@ -194,12 +198,8 @@ def test_accepted_losses_add_up() -> None:
     sent["p/t/0@98"] = {0: [history.command(0, 0)]}
     sent["p/t/0@99"] = {0: [history.command(0, 0)], 1: [history.command(0, 0)] * 2}
     reactions = history.check(sent)
-    assert (reactions.listed, reactions.accepted_losses, reactions.unknown, reactions.commands) == (
-        [],
-        2,
-        4,
-        6,
-    )
+    assert (reactions.listed_violations, reactions.accepted_losses) == ([], 2)
+    assert (reactions.unknown_commands, reactions.command_count) == (4, 6)
 
 
 def test_errors_before_the_start_are_ignored() -> None:
@@ -207,8 +207,10 @@ def test_errors_before_the_start_are_ignored() -> None:
     history = History([1, 1, 1, 1], 1, 4, raises=frozenset({0, 2, 3}))
     sent = history.sent_commands()
     del sent["p/t/2@2"], sent["p/t/3@3"]
-    assert history.check(sent, 2).listed == []
-    assert history.check(sent, 3).listed == ["t:0@2: react raises on it, but it is before the position"]
+    assert history.check(sent, 2).listed_violations == []
+    assert history.check(sent, 3).listed_violations == [
+        "t:0@2: react raises on it, but it is before the position"
+    ]
 
 
 def test_commands_at_the_position_may_come() -> None:
@@ -216,19 +218,25 @@ def test_commands_at_the_position_may_come() -> None:
     history = History([1, 1, 1], 0, 3)
     sent = history.sent_commands()
     del sent["p/t/2@2"]
-    assert history.check(sent, 2).listed == []
-    assert history.check(sent, 3).listed == ["t:0@2: command 0, for payment.commands, is missing"]
+    assert history.check(sent, 2).listed_violations == []
+    assert history.check(sent, 3).listed_violations == ["t:0@2: command 0, for payment.commands, is missing"]
 
 
 @pytest.mark.covers("reacted-once")
 def test_first_commands_are_not_missed() -> None:
     """Without a recorded start, the first event with a command counts as the start."""
     history = History([1, 1, 1, 1, 1], 1, 5, is_start_recorded=True)
-    sent = {origin: commands for origin, commands in history.sent_commands().items() if origin == "p/t/4@4"}
-    assert history.check(sent).count == 3
-    assert History([1, 1, 1, 1, 1], 1, 5).check(sent).count == 0
+    sent = {
+        id_prefix: commands
+        for id_prefix, commands in history.sent_commands().items()
+        if id_prefix == "p/t/4@4"
+    }
+    assert history.check(sent).violation_count == 3
+    assert History([1, 1, 1, 1, 1], 1, 5).check(sent).violation_count == 0
     sent = {"p/t/0@0": {0: [history.command(0, 0)]}, **history.sent_commands()}
-    assert history.check(sent).listed == ["t:0@0: it has commands, but the process manager started at 1"]
+    assert history.check(sent).listed_violations == [
+        "t:0@0: it has commands, but the process manager started at 1"
+    ]
 
 
 def test_other_commands_add_up() -> None:
@@ -236,12 +244,14 @@ def test_other_commands_add_up() -> None:
     change_bytes(sent)
     sent["p/t/0@0"] = {0: [COMPLETE.command(1, 0)], 1: [COMPLETE.command(1, 0)]}
     reactions = COMPLETE.check(sent)
-    assert reactions.listed == ["3 commands differ from those that react returns now: was react changed?"]
-    assert (reactions.changed_commands, reactions.count, reactions.events) == (3, 1, 4)
+    assert reactions.listed_violations == [
+        "3 commands differ from those that react returns now: was react changed?"
+    ]
+    assert (reactions.changed_commands, reactions.violation_count, reactions.event_count) == (3, 1, 4)
 
 
 def test_only_the_first_faults_are_named() -> None:
     reactions = COMPLETE.check(
         {f"p/t/0@{number}": {0: [COMPLETE.command(0, 0)]} for number in range(100, 101 + MAX_LISTED)}
     )
-    assert len(reactions.listed) == MAX_LISTED and reactions.count == MAX_LISTED + 1
+    assert len(reactions.listed_violations) == MAX_LISTED and reactions.violation_count == MAX_LISTED + 1

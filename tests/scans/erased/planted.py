@@ -21,8 +21,8 @@ def verify_erased(harness: TopicHarness, *folders: Path) -> ErasureReport:
 def only_violation(harness: TopicHarness, *folders: Path) -> str:
     """Return the only violation, which must not contain the value."""
     report = verify_erased(harness, *folders)
-    (violation,) = [*map(str, report.topics.findings), *map(str, report.findings)]
-    assert report.count == 1 and ANN not in violation
+    (violation,) = [*map(str, report.topic_search.findings), *map(str, report.file_findings)]
+    assert report.violation_count == 1 and ANN not in violation
     return violation
 
 

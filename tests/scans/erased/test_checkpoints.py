@@ -69,11 +69,11 @@ def test_checkpoint_in_plain_text(harness: TopicHarness) -> None:
 
 
 @pytest.mark.covers("verifiable")
-def test_checkpoint_under_ended_key(harness: TopicHarness) -> None:
-    """Values under an ended key are allowed in a checkpoint from before the erasure, but not in a later one."""
+def test_checkpoint_under_deleted_key(harness: TopicHarness) -> None:
+    """Values under a deleted key are allowed in a checkpoint from before the erasure, but not in a later checkpoint."""
     write_checkpoint(harness, shard_with(harness, ann=encrypted_state(1)))
     report = verify_erased(harness)
-    assert report.count == 0 and len(report.locations) == 1
+    assert report.violation_count == 0 and len(report.locations) == 1
     write_shard(harness.folder / "later", ann=encrypted_state(9))
     shutil.copy(harness.folder / "later" / DATA_FILE, Path(report.locations[0]) / DATA_FILE_NAME)
     assert f"encrypted with key {key(1).kid}, which was deleted, of 'ann'" in only_violation(harness)
@@ -93,7 +93,7 @@ def test_checkpoints_in_given_folder(harness: TopicHarness) -> None:
 
 
 def test_checkpoint_with_a_key(harness: TopicHarness) -> None:
-    """Key caches do not belong into checkpoints, and are found there."""
+    """A key cache does not belong into a checkpoint, and is reported."""
     folder = harness.folder / "elsewhere"
     cache = KeyCache(folder, ("k", "e"))
     record = KeyRecord("ann", KEYRING.wrap(harness.topics.keys, "ann", key(1)))

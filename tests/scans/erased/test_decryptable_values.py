@@ -56,7 +56,7 @@ def test_decryptable_event_is_found(harness_with_key: TopicHarness) -> None:
     def encrypt_event(log: list[Record]) -> None:
         log[0] = changed_record(log[0], encrypted_name(key(9)))
 
-    assert verify_erased(harness_with_key).count == 0
+    assert verify_erased(harness_with_key).violation_count == 0
     rewrite_topic(harness_with_key, "events", encrypt_event)
     assert f"{harness_with_key.topics.events} partition 0 offset 0 is {FINDING}" in only_violation(
         harness_with_key
@@ -65,7 +65,7 @@ def test_decryptable_event_is_found(harness_with_key: TopicHarness) -> None:
 
 def test_decryptable_deferred_command_is_found(harness_with_key: TopicHarness) -> None:
     append_records(harness_with_key, "deferred", deferred_record(harness_with_key, encrypted_name(key(1))))
-    assert verify_erased(harness_with_key).count == 0
+    assert verify_erased(harness_with_key).violation_count == 0
     (offset,) = append_records(
         harness_with_key, "deferred", deferred_record(harness_with_key, encrypted_name(key(9)))
     )
@@ -91,14 +91,14 @@ def test_decryptable_checkpoint_is_found(harness_with_key: TopicHarness, tmp_pat
 def test_undecryptable_values_are_no_finding(
     harness_with_key: TopicHarness, state: StoredState, tmp_path: Path
 ) -> None:
-    """The value is from before the erasure with the ended key, or from after it with the new key."""
+    """The value was written before the erasure with the deleted key, or after the erasure with the new key."""
     write_shard(shard_path(harness_with_key), ann=state)
     write_shard(tmp_path / "copy", ann=state)
     report = verify_erased(harness_with_key, tmp_path / "copy")
-    assert (report.count, len(report.locations)) == (0, 2)
+    assert (report.violation_count, len(report.locations)) == (0, 2)
 
 
-def test_shard_under_ended_key_is_found(harness: TopicHarness) -> None:
+def test_shard_under_deleted_key_is_found(harness: TopicHarness) -> None:
     write_shard(shard_path(harness), ann=state_under_key(key(1), 2))
     assert (
         f"a shard has 'name' encrypted with key {key(1).kid}, which was deleted, of 'ann'"

@@ -34,8 +34,15 @@ def test_text_is_found_as_json_spells_it(text: str, prefix: bytes, suffix: bytes
 
 def test_short_texts_are_counted() -> None:
     patterns = SearchPatterns(["Ann", "Ann Smith"])
-    assert (patterns.count, patterns.too_short) == (1, 1)
+    assert (patterns.count, patterns.too_short_count) == (1, 1)
     assert patterns.find_in([b"Ann is here"]) is None
+
+
+def test_texts_are_counted_once() -> None:
+    patterns = SearchPatterns(["Änne Smith", "Änne", 'Ann "S" Smith', "Ann Smith", "Ann Smith"])
+    assert (patterns.count, patterns.too_short_count) == (4, 0)
+    patterns = SearchPatterns(["Änn"])  # 4 bytes in UTF-8, 8 bytes in JSON with escapes
+    assert (patterns.count, patterns.too_short_count) == (0, 1)
 
 
 @pytest.mark.parametrize("content", [[], [b""], [b"x" * 100]])

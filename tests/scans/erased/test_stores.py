@@ -1,4 +1,4 @@
-"""`verify --erased` searches the payload store with the payloads put aside, and given folders, such as a gateway's."""
+"""`verify --erased` searches the payload store, also its unused payloads, and given folders, such as a gateway's."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.masking import mask
+from cqrs_cli.core.personal.message_redaction import redact_message
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.payloads.address import PayloadStoreAddress
-from cqrs_cli.payloads.store import ASIDE
+from cqrs_cli.payloads.store import UNUSED_SUBFOLDER
 from tests.core.personal.customer import Customer
 from tests.scans.erased.planted import ANN, only_violation, verify_erased, write_shard
 from tests.support.harness import TopicHarness
@@ -20,7 +20,7 @@ CUSTOMER = Customer("Somebody", plan="free")
 
 
 @pytest.mark.covers("verifiable")
-@pytest.mark.parametrize("subfolder", ["", ASIDE], ids=["kept", "aside"])
+@pytest.mark.parametrize("subfolder", ["", UNUSED_SUBFOLDER], ids=["kept", "aside"])
 def test_unreferenced_payload_is_searched(harness: TopicHarness, tmp_path: Path, subfolder: str) -> None:
     store = tmp_path / "payloads"
     folder = store / harness.topics.commands.removesuffix(".commands") / subfolder
@@ -54,7 +54,9 @@ def test_gateway_with_values(harness: TopicHarness, states: dict[str, Customer],
     assert only_violation(harness, folder).endswith(expected)
 
 
-def test_gateway_with_placeholders(harness: TopicHarness) -> None:
+def test_gateway_with_redacted_states(harness: TopicHarness) -> None:
     """The gateway stores redacted states: nothing of Ann is left, and Bob is not searched for."""
-    report = verify_erased(harness, folder := write_gateway_folder(harness, ann=mask(CUSTOMER), bob=CUSTOMER))
-    assert (report.count, report.locations) == (0, [str(folder)])
+    report = verify_erased(
+        harness, folder := write_gateway_folder(harness, ann=redact_message(CUSTOMER), bob=CUSTOMER)
+    )
+    assert (report.violation_count, report.locations) == (0, [str(folder)])

@@ -37,14 +37,16 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.mark.covers("verifiable")
-def test_only_retention_is_waited_for(harness: TopicHarness, tmp_path: Path) -> None:
+def test_records_until_retention_are_no_violation(harness: TopicHarness, tmp_path: Path) -> None:
     report = verify_erased(harness, tmp_path)
-    assert (report.count, list(report.topics.erased)) == (0, ["ann"])
-    waiting_topics = {topic.topic.rpartition(".")[2]: topic for topic in report.topics.expiring}
+    assert (report.violation_count, list(report.topic_search.erased)) == (0, ["ann"])
+    waiting_topics = {
+        topic.topic.rpartition(".")[2]: topic for topic in report.topic_search.remaining_records
+    }
     sent_at = harness.records("commands")[0].timestamp
     week = 7 * 24 * 3600 * 1000
-    assert waiting_topics.keys() == {"commands"} and waiting_topics["commands"].records == 1
-    assert (waiting_topics["commands"].until or 0) >= sent_at + week
+    assert waiting_topics.keys() == {"commands"} and waiting_topics["commands"].record_count == 1
+    assert (waiting_topics["commands"].deletion_deadline or 0) >= sent_at + week
     assert report.patterns.count == 2 and report.locations == [str(tmp_path)]
 
 
@@ -72,7 +74,9 @@ def test_deferred_command_in_plain_text(harness: TopicHarness) -> None:
     )
     append_records(harness, "deferred", Record(0, 1, b"T/0", None, []))
     report = verify_erased(harness)
-    assert report.count == 0 and "which later records replaced" in str(report.topics.expiring)
+    assert report.violation_count == 0 and "which later records replaced" in str(
+        report.topic_search.remaining_records
+    )
 
 
 def test_value_in_outcome_is_found(harness: TopicHarness) -> None:
@@ -89,12 +93,12 @@ def test_value_in_outcome_is_found(harness: TopicHarness) -> None:
 def test_commands_without_retention_are_found(harness: TopicHarness) -> None:
     harness.configure("commands", "retention.ms", "-1")
     report = verify_erased(harness)
-    assert (report.count, report.endless) == (1, [harness.topics.commands])
+    assert (report.violation_count, report.permanent_topics) == (1, [harness.topics.commands])
 
 
 @pytest.mark.covers("verifiable")
 def test_shard_in_plain_text(harness: TopicHarness) -> None:
-    """Values in a shard are found by their fields, and by known texts."""
+    """A plain value of an erased aggregate is found by its personal field, even if no command contains the value."""
     state = encode_json(Customer("Somebody", plan="free"))
     write_shard(shard_path(harness), ann=StoredState(1, 0, 0, state), bob=StoredState(1, 0, 0, state))
     assert "a shard has a plain value in the personal field 'name', of 'ann'" in only_violation(harness)
@@ -117,7 +121,7 @@ def write_key_cache(harness: TopicHarness, folder: Path) -> None:
 
 @pytest.mark.covers("verifiable")
 def test_copied_key_cache_is_found(harness: TopicHarness, tmp_path: Path) -> None:
-    """A copied key cache with an ended key is found, because no owner would delete the key from it."""
+    """A copied key cache with a deleted key is a violation, because no owner would remove the key from the copy."""
     copied, renamed = tmp_path / "backup" / "0.keys", shard_path(harness).with_name("0.keys.old")
     expected = f"a key cache has the deleted data key {key(1).kid}"
     write_key_cache(harness, copied)
@@ -126,12 +130,12 @@ def test_copied_key_cache_is_found(harness: TopicHarness, tmp_path: Path) -> Non
     assert f"{renamed}: {expected}" in only_violation(harness)
 
 
-def test_key_cache_of_stopped_owner_waits(harness: TopicHarness) -> None:
-    """A stopped owner deletes the key before it serves again."""
+def test_key_cache_of_stopped_owner_is_no_violation(harness: TopicHarness) -> None:
+    """An owner removes deleted keys from its key cache when it starts, before it decides."""
     folder = shard_path(harness).with_name("0.keys")
     write_key_cache(harness, folder)
     report = verify_erased(harness)
-    assert (report.count, report.caches) == (0, {str(folder): 1})
+    assert (report.violation_count, report.deleted_key_counts) == (0, {str(folder): 1})
     output = str(erased_result("customer", report).text)
     assert f"the key cache {folder} has 1 erased key, until" in output
 
@@ -160,4 +164,4 @@ def test_values_of_other_customers_are_no_finding(
     )
     (tmp_path / "rows").write_text(ANN)
     report = verify_erased(harness, tmp_path / "rows")
-    assert (report.count, report.patterns.count, report.topics.shared_texts) == (0, 0, 2)
+    assert (report.violation_count, report.patterns.count, report.topic_search.shared_text_count) == (0, 0, 2)

@@ -1,5 +1,4 @@
-"""Index entries ("traces"): the parts of outcomes, events and dead letters that are stored until their commands are
-read.
+"""Index entries: the parts of outcomes, events and dead letters that are stored until their commands are read.
 
 Each command has one entry per topic. Outcomes and events normally have the order of their commands, but a fault may
 break the order. So the entries are stored in an index on disk by the command's offset, and read in that order.
@@ -17,8 +16,8 @@ from cqrs_cli.proof.findings import Findings, LogName
 from cqrs_cli.proof.positions import CommandPosition
 from cqrs_cli.proof.scope import Scope
 
-#: The upper bound of offsets and versions; a number from here on in a record is invalid.
-LIMIT = 2**63
+#: Offsets and versions are below this number. A record with another number is invalid.
+OFFSET_LIMIT = 2**63
 
 
 def key_of(record: Record) -> bytes | None:
@@ -26,11 +25,11 @@ def key_of(record: Record) -> bytes | None:
     return record.key or None
 
 
-class OutcomeTrace(Struct, array_like=True, gc=False):
-    """The members of an outcome that verification needs. `offset` is the outcome's own offset."""
+class OutcomeEntry(Struct, array_like=True, gc=False):
+    """The members of an outcome that verification needs."""
 
-    offset: int
-    timestamp: int
+    offset: int  # of the outcome
+    timestamp: int  # ms
     key: bytes | None
     type: str
     subject: str | None
@@ -47,10 +46,12 @@ class OutcomeTrace(Struct, array_like=True, gc=False):
     deferredfrom: str | None = None
     target: tuple[CommandPosition, str] | None = None  # position and id of the command to cancel or release
     due: int | None = None  # ms; of a deferred command
-    attempt: int | None = None  # how often `decide` had deferred it; also for GAVE_UP
-    movedto: int | None = None  # the key's partition; also of a command too large to move
-    message: int | None = None  # `text_sum` of the message; None also in entries of an earlier release
-    propagated: int | None = None  # `text_sum` of the propagated attributes, as above
+    attempt: int | None = None  # how often `decide` has deferred the command; also for GAVE_UP
+    #: The partition to which the key has moved; also for a command too large to forward.
+    movedto: int | None = None
+    #: The checksums of the message and of the propagated attributes; None in entries of an earlier release.
+    message_checksum: int | None = None
+    propagated_checksum: int | None = None
 
     @property
     def result(self) -> str:
@@ -58,22 +59,20 @@ class OutcomeTrace(Struct, array_like=True, gc=False):
         return self.reason or self.status
 
 
-class EventsTrace(Struct, array_like=True, gc=False):
-    """The events of one command. `offset` is the offset of the first event, `count` the number of the command's events
-    according to its first event, `events_read` the number of events that were read so far.
-    """
+class EventsEntry(Struct, array_like=True, gc=False):
+    """The events of one command."""
 
-    offset: int
-    timestamp: int
+    offset: int  # of the first event
+    timestamp: int  # ms
     subject: str
     cause: str
     correlation: str
     version: int  # of the first event
-    count: int
-    events_read: int = 0
+    count: int  # number of the command's events, according to its first event
+    events_read: int = 0  # number of events read so far
     kid: str | None = None  # id of the data key in their personal fields
     is_erasure: bool = False  # the event is an `Erased`, which deletes the key
-    propagated: int | None = None  # as in `OutcomeTrace`
+    propagated_checksum: int | None = None  # as in `OutcomeEntry`
 
     @property
     def last_version(self) -> int:
@@ -81,38 +80,38 @@ class EventsTrace(Struct, array_like=True, gc=False):
         return self.version + self.count - 1
 
 
-class DeadLetterTrace(Struct, array_like=True, gc=False):
-    """A dead letter, with the CRC-32 of the command's bytes and headers, and the `text_sum` of the message."""
+class DeadLetterEntry(Struct, array_like=True, gc=False):
+    """A dead letter, with CRC-32 checksums of the command's bytes, of its headers, and of the message."""
 
-    offset: int
-    timestamp: int
+    offset: int  # of the dead letter
+    timestamp: int  # ms
     key: bytes | None
     reason: str
     value_checksum: int | None
     headers_checksum: int
-    message: int | None = None
+    message_checksum: int | None = None
 
 
 class Lookup(Protocol):
-    """Index entries by the position of their command."""
+    """Finds index entries by the position of their command."""
 
     def find_entry(self, command: Any, /) -> bytes | None: ...
 
 
 class Index(Protocol):
-    """Index entries by command offset, on disk, as implemented by `state.trace_index`."""
+    """Index entries by command offset, on disk, as implemented by `state.entry_index`."""
 
-    def add_entry(self, command_offset: int, trace: bytes) -> bytes | None:
+    def add_entry(self, command_offset: int, entry: bytes) -> bytes | None:
         """Add an entry. If the command already has an entry, return this entry and change nothing."""
 
     def find_entry(self, command_offset: int) -> bytes | None:
         """Return the entry of a command, or None."""
 
     def first_command(self) -> int | None:
-        """Return the lowest command with an entry."""
+        """Return the lowest offset of a command with an entry; None if there is no entry."""
 
     def last_command(self) -> int | None:
-        """Return the highest command with an entry."""
+        """Return the highest offset of a command with an entry; None if there is no entry."""
 
     def delete_from(self, command_offset: int) -> int:
         """Delete the entries from a command on, and return their number."""
@@ -121,13 +120,15 @@ class Index(Protocol):
         """Yield all entries by command. Exhaust the iterator before the next change."""
 
 
-def text_sum(*texts: str | None) -> int:
+def text_checksum(*texts: str | None) -> int:
     """Return the CRC-32 of texts, which an entry holds in place of the texts."""
     return crc32(_encode(texts))
 
 
-def differ(first: int | None, second: int | None) -> bool:
-    """True if two sums differ. A missing sum (None), as in entries of an earlier release, equals any sum."""
+def checksums_differ(first: int | None, second: int | None) -> bool:
+    """True if two checksums differ. A missing checksum (None), as in entries of an earlier release, equals any
+    checksum.
+    """
     return first is not None and second is not None and first != second
 
 
@@ -135,14 +136,18 @@ _encode: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
 _decode_members: Callable[[bytes], list[Any]] = msgspec.msgpack.Decoder(list[Any]).decode
 
 
-def timestamp_of(trace: bytes) -> int:
+def timestamp_of(entry: bytes) -> int:
     """Return the timestamp in an entry, ms."""
-    timestamp: int = _decode_members(trace)[1]
+    timestamp: int = _decode_members(entry)[1]
     return timestamp
 
 
 class EarlierVerification(Protocol):
-    """An earlier verification, by topic: the last record's command, and whether the commands topic was recreated."""
+    """How far an earlier verification has read each topic.
+
+    `last_commands`: topic → offset of the command of the last record read. `topic_recreated`: topic → whether one of
+    its records has shown that the commands topic was recreated.
+    """
 
     @property
     def last_commands(self) -> Mapping[LogName, int]: ...
@@ -151,7 +156,7 @@ class EarlierVerification(Protocol):
     def topic_recreated(self) -> Mapping[LogName, bool]: ...
 
 
-class Traces:
+class IndexWriter:
     """Adds the index entries of one topic while its log is read: one entry per command, in order."""
 
     def __init__(
@@ -164,9 +169,8 @@ class Traces:
     ) -> None:
         self.log = log
         self.index = index
-        self.last_command = (
-            -1 if earlier_verification is None else earlier_verification.last_commands[log]
-        )  # the command of the last record read
+        # The command of the last record read.
+        self.last_command = -1 if earlier_verification is None else earlier_verification.last_commands[log]
         self.topic_recreated = earlier_verification is not None and earlier_verification.topic_recreated[log]
         self.first_command: int | None = None  # the lowest command of the records read
         self._loss = scope.loss
@@ -176,15 +180,15 @@ class Traces:
         self,
         command_offset: int,
         offset: int,
-        trace: Struct,
+        entry: Struct,
         *,
         after_loss: bool,
         findings: Findings | None = None,
     ) -> None:
-        """Add the entry of a record at offset `offset`. `after_loss`: the record may be the first after an accepted
-        loss, in a recreated commands topic; then the entries of the old topic are deleted.
+        """Add the entry of a record at offset `offset`.
 
-        `findings` receives violations of the order, if given.
+        `after_loss`: the commands topic may have been recreated after an accepted loss. If the record's command is then
+        out of order, the entries of the old topic are deleted. `findings` receives violations of the order, if given.
         """
         findings = self._findings if findings is None else findings
         is_out_of_order = command_offset <= self.last_command
@@ -194,7 +198,7 @@ class Traces:
             is_out_of_order = False
         if self.first_command is None or command_offset < self.first_command:
             self.first_command = command_offset
-        existing = self.index.add_entry(command_offset, _encode(trace))
+        existing = self.index.add_entry(command_offset, _encode(entry))
         if existing is not None:
             findings.add_violation(
                 self.log,
