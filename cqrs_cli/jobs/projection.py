@@ -1,4 +1,4 @@
-"""The driver of `cqrs project`: long-running tasks for all partitions, or this process if there is little to do.
+"""The driver of `cqrs project`: it runs long-running tasks on Spark, or, for a small backlog, threads of this process.
 
 The progress is read from the database, which stores the position of each partition.
 """
@@ -31,7 +31,7 @@ from cqrs_cli.kafka.event_tail import require_all_partitions
 from cqrs_cli.ownership.assignment import Assignment
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.telemetry.datagrams import Address
-from cqrs_cli.telemetry.task_messages import TaskMessages
+from cqrs_cli.telemetry.listener import DatagramListener
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 #: Seconds between two polls of the ends of the logs.
 _ENDS_INTERVAL = 2.0
 
-#: The number of records that one process projects while Spark would start, which takes five seconds and more.
+#: The number of records that this process projects in the time in which Spark starts: at least five seconds.
 SMALL_BACKLOG = 100_000
 
-#: A function that projects a plan to its targets, or for ever: in this process, or on Spark.
+#: A function that projects a plan to its end_offsets, or for ever: in this process, or on Spark.
 RunProjection = Callable[[ProjectionPlan], ProjectionProgress]
 
 
@@ -54,11 +54,11 @@ def run_projection(
     show: Callable[[ProjectionProgress], None],
     report: Callable[[str], None],
 ) -> ProjectionProgress:
-    """Project every partition of the plan until its targets are reached, or for ever; return the progress.
+    """Project every partition of the plan until its end_offsets are reached, or for ever; return the progress.
 
     Raises the error that ended the run.
     """
-    with TaskMessages(driver_address(context)) as task_messages, closing(_ProgressReader(plan)) as reader:
+    with DatagramListener(driver_address(context)) as task_messages, closing(_ProgressReader(plan)) as reader:
         return run_tasks(
             context, _ProjectionWork(plan, reader, task_messages, show, report), task_count, report
         )
@@ -79,19 +79,13 @@ def run_in_process(
 
         results = project_partitions(plan, plan.sources, loaded_projection, report, show_progress)
         raise_gravest(results)
-        return _with_task_totals(reader.read_progress(), results)
+        return reader.read_progress().with_results(results)
 
 
 def is_small_backlog(plan: ProjectionPlan) -> bool:
     """True if this process would project all present events before Spark had started."""
     with closing(_ProgressReader(plan)) as reader:
         return reader.read_progress().lag <= SMALL_BACKLOG
-
-
-def _with_task_totals(progress: ProjectionProgress, results: Sequence[ProjectorResult]) -> ProjectionProgress:
-    """Return the progress with the number of events and the seconds of all tasks."""
-    seconds = max(result.ended_at for result in results) - min(result.started_at for result in results)
-    return replace(progress, events=sum(result.events for result in results), seconds=seconds)
 
 
 def _project_task(
@@ -102,10 +96,10 @@ def _project_task(
     _: int,
     data: Iterable[int],
 ) -> Iterator[int]:
-    """The function that Spark runs on a worker."""
+    """The function that Spark runs on a worker. The last two parameters are Spark's partition index and its data."""
     from cqrs_cli.following.projections.task import run_task
 
-    root, aggregates = code_root(PACKAGE, plan.root), code_root(plan.aggregates, plan.root)
+    root, aggregates = code_root(PACKAGE, plan.root), code_root(plan.package, plan.root)
     for result in run_task(plan, partitions, root, aggregates, messages_address):
         results.add({plan.sources.index(result.source): result})
     yield from data
@@ -117,7 +111,7 @@ class _ProgressReader:
     def __init__(self, plan: ProjectionPlan) -> None:
         self._plan = plan
         self._engine: Engine = open_database(plan.database)
-        self._ends = dict(plan.targets or stable_ends(plan))
+        self._ends = dict(plan.end_offsets or stable_ends(plan))
         self._ends_read_at = time.monotonic()
         self._topics = topic_identity(plan)
         self._last_progress = ProjectionProgress(time.monotonic(), {}, self._ends, is_shadow=plan.is_shadow)
@@ -125,7 +119,7 @@ class _ProgressReader:
     def read_progress(self) -> ProjectionProgress:
         """Return the current progress; if the database or the broker is away, the progress of the last poll."""
         try:
-            if self._plan.targets is None and time.monotonic() - self._ends_read_at > _ENDS_INTERVAL:
+            if self._plan.end_offsets is None and time.monotonic() - self._ends_read_at > _ENDS_INTERVAL:
                 self._ends_read_at = time.monotonic()
                 self._ends = stable_ends(self._plan)
             with read_only(self._engine).connect() as connection:
@@ -144,10 +138,10 @@ class _ProgressReader:
 
     def check_topics(self) -> None:
         """Raise `ContradictionError` if a topic is gone: a consumer may notice that after minutes, or never. Raise
-        `OutgrownError` if a topic has more partitions: only a new plan has the new partitions.
+        `PartitionsAddedError` if a topic has more partitions: only a new plan has the new partitions.
         """
         partition_counts = self._topics.check_if_due()
-        if self._plan.targets is None:
+        if self._plan.end_offsets is None:
             require_all_partitions(partition_counts, self._plan.sources)
 
     def close(self) -> None:
@@ -165,14 +159,14 @@ class _ProjectionWork(LongWork[ProjectorResult, ProjectionProgress]):
         self,
         plan: ProjectionPlan,
         reader: _ProgressReader,
-        task_messages: TaskMessages,
+        task_messages: DatagramListener,
         show: Callable[[ProjectionProgress], None],
         report: Callable[[str], None],
     ) -> None:
-        super().__init__(f"cqrs project {plan.name}", len(plan.sources), Timing(), plan.targets is None)
+        super().__init__(f"cqrs project {plan.name}", len(plan.sources), Timing(), plan.end_offsets is None)
         self._plan, self._task_messages, self._show, self._report = plan, task_messages, show, report
         self._reader, self._last_progress = reader, reader.read_progress()
-        # Number of the source → the position at which its task began.
+        # Number of a source → the position at which the source's task began.
         self._start_positions: dict[int, int] = {}
         self._resubmissions = 0  # the number of resubmitted tasks
 
@@ -181,11 +175,11 @@ class _ProjectionWork(LongWork[ProjectorResult, ProjectionProgress]):
     ) -> Task:
         return partial(_project_task, self._plan, partitions, self._task_messages.address, results)
 
-    def note_submission(self, partitions: Assignment, submission: int) -> None:
+    def record_submission(self, partitions: Assignment, submission: int) -> None:
         self._resubmissions += submission > 0
-        self._start_positions |= self._positions(partitions)
+        self._start_positions |= self._known_positions(partitions)
 
-    def _positions(self, partitions: Assignment) -> dict[int, int]:
+    def _known_positions(self, partitions: Assignment) -> dict[int, int]:
         """Return the positions of these sources as of the last poll, without the sources that have not been read."""
         positions, sources = self._last_progress.positions, self._plan.sources
         return {number: positions[sources[number]] for number in partitions if sources[number] in positions}
@@ -209,7 +203,7 @@ class _ProjectionWork(LongWork[ProjectorResult, ProjectionProgress]):
     def made_progress(self, partitions: Assignment) -> bool:
         return any(
             position > self._start_positions.get(number, 0)
-            for number, position in self._positions(partitions).items()
+            for number, position in self._known_positions(partitions).items()
         )
 
     def stop_tasks(self, jobs: Sequence[LongJob[ProjectorResult]]) -> None:
@@ -221,8 +215,8 @@ class _ProjectionWork(LongWork[ProjectorResult, ProjectionProgress]):
 
     def final_progress(self, results: Sequence[ProjectorResult]) -> ProjectionProgress:
         for text in (text for result in results for text in result.notes):
-            self._task_messages.add(text)  # the task's own datagram may be lost
+            self._task_messages.add_message(text)  # the task's own datagram may be lost
         for text in self._task_messages.take_new_messages():
             self._report(text)
         raise_gravest(results)
-        return _with_task_totals(self.poll_progress()(), results)
+        return self.poll_progress()().with_results(results)

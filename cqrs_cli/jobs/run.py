@@ -23,7 +23,7 @@ from cqrs_cli.jobs.engine.partition_job import raise_gravest
 from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.jobs.engine.watch import run_tasks
 from cqrs_cli.kafka.clients import is_reachable
-from cqrs_cli.kafka.event_tail import OutgrownError, require_all_partitions
+from cqrs_cli.kafka.event_tail import PartitionsAddedError, require_all_partitions
 from cqrs_cli.ownership.assignment import Assignment
 from cqrs_cli.ownership.owner_exit import OwnerExit
 from cqrs_cli.ownership.standby import HeartbeatSender
@@ -46,16 +46,17 @@ def run_owners(
     task_count: int,
     show: Callable[[Snapshot], None],
     report: Callable[[str], None],
-    processes: ProcessPlan | None = None,
+    process_plan: ProcessPlan | None = None,
     sources: SourceWatch | None = None,
 ) -> Snapshot:
     """Own every partition of the plans until `--once` is done, or for ever; return the progress.
 
     `sources`: the source files that a standby run has loaded.
 
-    Raises the error that ended the run. In every case the partitions that this run still owns have been fenced.
+    Raises the error that ended the run. When the function returns or raises, this run owns no partition: each has been
+    fenced.
     """
-    with Reports(driver_address(context)) as reports, Progress(plan, reports, processes) as progress:
+    with Reports(driver_address(context)) as reports, Progress(plan, reports, process_plan) as progress:
         heartbeat = HeartbeatSender(
             plan.connection,
             plan.run,
@@ -66,7 +67,7 @@ def run_owners(
         with heartbeat:
             return run_tasks(
                 context,
-                RunWork(context, plan, processes, progress, show, report, sources),
+                RunWork(context, plan, process_plan, progress, show, report, sources),
                 task_count,
                 report,
             )
@@ -81,34 +82,39 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
         self,
         context: "SparkContext",
         plan: Plan,
-        processes: ProcessPlan | None,
+        process_plan: ProcessPlan | None,
         progress: Progress,
         show: Callable[[Snapshot], None],
         report: Callable[[str], None],
         sources: SourceWatch | None = None,
     ) -> None:
-        self._partitions = run_partitions(plan, processes)
-        super().__init__("cqrs run", len(self._partitions), plan.timing, plan.targets is None)
+        self._partitions = run_partitions(plan, process_plan)
+        super().__init__("cqrs run", len(self._partitions), plan.timing, plan.end_offsets is None)
         address = progress.reports.address
         self._plan = replace(plan, reports=address)
-        self._processes = None if processes is None else replace(processes, reports=address)
+        self._process_plan = None if process_plan is None else replace(process_plan, reports=address)
         self._context, self._progress, self._show, self._report = context, progress, show, report
         is_standby = plan.timing.standby_timeout is not None
-        self._watch = PlanWatch(plan, processes, sources) if is_standby else None
-        self._is_outgrown_reported = False  # True: the message about new partitions was reported
+        self._watch = PlanWatch(plan, process_plan, sources) if is_standby else None
+        self._new_partitions_reported = False
 
     def task(
-        self, numbers: Assignment, submission: int, results: "Accumulator[dict[int, OwnerExit[Any]]]"
+        self,
+        partition_numbers: Assignment,
+        submission: int,
+        results: "Accumulator[dict[int, OwnerExit[Any]]]",
     ) -> Task:
         plan = replace(self._plan, submission=submission)
-        processes = None if self._processes is None else replace(self._processes, submission=submission)
-        return partial(_own_task, plan, processes, numbers, results)
+        process_plan = (
+            None if self._process_plan is None else replace(self._process_plan, submission=submission)
+        )
+        return partial(_own_task, plan, process_plan, partition_numbers, results)
 
-    def note_submission(self, numbers: Assignment, submission: int) -> None:
-        self._progress.note_submission(self._partitions_of(numbers), submission)
+    def record_submission(self, partition_numbers: Assignment, submission: int) -> None:
+        self._progress.record_submission(self._partitions_of(partition_numbers), submission)
 
-    def _partitions_of(self, numbers: Assignment) -> list[RunPartition]:
-        return [self._partitions[number] for number in numbers]
+    def _partitions_of(self, partition_numbers: Assignment) -> list[RunPartition]:
+        return [self._partitions[number] for number in partition_numbers]
 
     def poll_progress(self) -> Callable[[], Snapshot]:
         return partial(self._progress.store_answer, self._progress.poll_broker())
@@ -117,36 +123,36 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
         self._show(progress)
 
     def new_messages(self) -> Iterable[str]:
-        yield from self._progress.reports.new_messages()
+        yield from self._progress.reports.take_new_messages()
         yield from self._describe_hiding_transactions(self.timing.hidden_check_interval)
 
     def _describe_hiding_transactions(self, timeout: float) -> Iterator[str]:
         """Yield texts about clients' open transactions that hide commands from owners, each with the way to end it."""
         for transaction in self._progress.new_hiding_transactions(timeout):
-            yield f"{transaction.hidden_records_message()}; {transaction.hint(self._plan.connection.bootstrap_server)}"
+            yield f"{transaction.hidden_records_message()}; {transaction.hint(self._plan.connection)}"
 
     def check_topics(self) -> None:
-        """Raise `PlanChangedError` in a standby run whose topics have changed, `CqrsError` if its source files have.
+        """Raise `PlanChangedError` in a standby run whose topics have changed, `CqrsError` for changed source files.
 
-        Raise `OutgrownError` if a topic has more partitions and this run has only subscriptions. A run that also
+        Raise `PartitionsAddedError` if a topic has more partitions and this run has only subscriptions. A run that also
         decides reports the error once and continues, because no event is lost.
         """
         if self._watch is not None:
             self._watch.check(self._progress.owned_partitions)
         try:
-            if self._progress.topics is not None and self._processes is not None:
-                partition_counts = self._progress.topics.check_if_due()
-                if self._processes.targets is None:
+            if self._progress.topic_identity is not None and self._process_plan is not None:
+                partition_counts = self._progress.topic_identity.check_if_due()
+                if self._process_plan.end_offsets is None:
                     require_all_partitions(
                         partition_counts,
-                        [subscription.source for subscription in self._processes.subscriptions],
+                        [subscription.source for subscription in self._process_plan.subscriptions],
                     )
-        except OutgrownError as error:
+        except PartitionsAddedError as error:
             if not self._plan.partitions():
                 raise
-            if not self._is_outgrown_reported:
+            if not self._new_partitions_reported:
                 self._report(f"{error.message}: only the next run reads the new partitions")
-            self._is_outgrown_reported = True
+            self._new_partitions_reported = True
 
     def is_over(self, results: Sequence[OwnerExit[Any]]) -> bool:
         """True if these results end the run. The takeover of an owner does not end it: a later run takes over
@@ -157,36 +163,37 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
             self.timing.next_claim_timeout
         )
 
-    def partition_names(self, numbers: Assignment) -> Sequence[str]:
-        return [partition_name(partition) for partition in self._partitions_of(numbers)]
+    def partition_names(self, partition_numbers: Assignment) -> Sequence[str]:
+        return [partition_name(partition) for partition in self._partitions_of(partition_numbers)]
 
     def unowned_partitions(self, progress: Snapshot) -> Sequence[str]:
         return () if self.timing.standby_timeout is not None else progress.unowned_names()
 
-    def is_silent(self, numbers: Assignment) -> bool:
+    def is_silent(self, partition_numbers: Assignment) -> bool:
         timeout = self.timing.decide_timeout + self.timing.silence_timeout
-        return self._progress.is_silent(self._partitions_of(numbers), timeout)
+        return self._progress.is_silent(self._partitions_of(partition_numbers), timeout)
 
     def is_rebuilding(self) -> bool:
         return bool(self._progress.rebuilding_partitions())  # an owner may fold for minutes before its claim
 
-    def made_progress(self, numbers: Assignment) -> bool:
-        return self._progress.any_claimed(self._partitions_of(numbers))
+    def made_progress(self, partition_numbers: Assignment) -> bool:
+        return self._progress.any_claimed(self._partitions_of(partition_numbers))
 
-    def describe_suspects(self, numbers: Assignment) -> Iterable[str]:
-        return self._progress.describe_suspects(self._partitions_of(numbers))
+    def describe_suspects(self, partition_numbers: Assignment) -> Iterable[str]:
+        return self._progress.describe_suspects(self._partitions_of(partition_numbers))
 
     def stop_tasks(self, jobs: Sequence[LongJob[OwnerExit[Any]]]) -> None:
         """Fence every partition that this run still owns: its owners return by themselves, and close their shards."""
         retire(self._plan)
-        if self._processes is not None:
-            retire_processes(self._processes)
+        if self._process_plan is not None:
+            retire_processes(self._process_plan)
 
     def abort_tasks(self, jobs: Sequence[LongJob[OwnerExit[Any]]]) -> bool:
-        """Request the end of the tasks, and fence the owned partitions. Then cancel the remaining tasks, whose workers
-        Spark kills only after up to two seconds, and fence partitions that were claimed in the meantime. Tasks that
-        write their last checkpoints have time to finish. Without a broker no partition can be fenced, and no owner
-        learns of the end: all tasks are cancelled at once.
+        """Request the end of the tasks, and fence the owned partitions. Tasks that write their last checkpoints have
+        time to finish. Then cancel the remaining tasks, and fence partitions that they have claimed in the meantime:
+        Spark kills their workers only after up to two seconds.
+
+        Without a broker no partition can be fenced, and no owner learns of the end: all tasks are cancelled at once.
         """
         if not jobs:
             return True
@@ -210,15 +217,16 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
             cancel_all(running_jobs)
         if has_broker:
             self.stop_tasks(jobs)
-        for text in self._progress.reports.new_messages():
+        for text in self._progress.reports.take_new_messages():
             self._report(text)
         return has_broker
 
     def final_progress(self, results: Sequence[OwnerExit[Any]]) -> Snapshot:
         for owner_exit in results:
             for text in owner_exit.notes:
-                if self._progress.reports.is_new(owner_exit.subject, text):
-                    self._report(text)
+                self._progress.reports.add_message(text)
+        for text in self._progress.reports.take_new_messages():
+            self._report(text)
         try:
             raise_gravest(results)
         except TakenOverError as error:
@@ -233,13 +241,13 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
 
 def _own_task(
     plan: Plan,
-    processes: ProcessPlan | None,
-    numbers: Assignment,
+    process_plan: ProcessPlan | None,
+    partition_numbers: Assignment,
     results: "Accumulator[dict[int, OwnerExit[Any]]]",
     _: int,
     data: Iterable[int],
 ) -> Iterator[int]:
-    """The function that Spark runs on a worker."""
+    """The function that Spark runs on a worker. The last two parameters are Spark's partition index and its data."""
     from pyspark import TaskContext
 
     from cqrs_cli.runs.task import own_partitions
@@ -248,11 +256,11 @@ def _own_task(
     task = TaskContext.get()
     attempt = task.attemptNumber() if task else 0
     aggregates = code_root(plan.package, plan.root)
-    all_partitions = run_partitions(plan, processes)
-    if processes is not None:
-        root = code_root(PROCESSES, processes.root)
-        processes = replace(processes, root=root, aggregates_root=aggregates)
-    partitions = [all_partitions[number] for number in numbers]
-    for owner_exit in own_partitions(replace(plan, root=aggregates), partitions, attempt, processes):
+    all_partitions = run_partitions(plan, process_plan)
+    if process_plan is not None:
+        root = code_root(PROCESSES, process_plan.root)
+        process_plan = replace(process_plan, root=root, aggregates_root=aggregates)
+    partitions = [all_partitions[number] for number in partition_numbers]
+    for owner_exit in own_partitions(replace(plan, root=aggregates), partitions, attempt, process_plan):
         results.add({all_partitions.index(owner_exit.partition): owner_exit})
     yield from data

@@ -1,10 +1,9 @@
 """The driver of `cqrs sql`: Spark queries over views of a project's topics and states, with a task for each partition
 of a state view.
 
-A view is created when a query names it: each view costs Spark a moment.
+A view is created when the first query names it, because the creation of each view takes Spark some time.
 """
 
-import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cqrs_cli import errors, registry
 from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
+from cqrs_cli.formatting import did_you_mean
 from cqrs_cli.jobs.engine.partition_job import raise_gravest, result_accumulator
 from cqrs_cli.jobs.engine.session import dataframes, error_texts, spark_failure
 from cqrs_cli.jobs.engine.staging import Target, staging_folder
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 #: Spark's settings for every query: times in UTC, and JSON rows that contain null columns, too.
 _SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.jsonGenerator.ignoreNullFields": "false"}
 
-#: Spark's properties if the project has a keyring, so that no personal value stays on a disk: Spark encrypts spilled
-#: data with a key in memory, and its log is off once it has started, since it would quote values of a failed query.
-#: `--conf` overrides them.
+#: Spark's properties if the project has a keyring, so that no personal value stays on a disk. Spark encrypts spilled
+#: data with a key in memory. Its log is off once it has started, because the log would quote values of a failed query.
+#: `--conf` overrides these properties.
 PRIVATE = {
     "spark.io.encryption.enabled": "true",
     "spark.log.level": "OFF",
@@ -51,7 +51,7 @@ _WORD = re.compile(r"\w+")
 #: Times in text have six digits, as in events, so no microsecond is lost.
 _TIME_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 
-#: CSV as in RFC 4180: a quote is doubled, blanks are kept, and null is an empty cell, as is an empty text.
+#: CSV as in RFC 4180: quotes are doubled, and blanks are kept. Null and an empty text are both an empty cell.
 _CSV = {
     "header": "true",
     "escape": '"',
@@ -63,7 +63,7 @@ _CSV = {
 
 
 def text_columns(result: "DataFrame") -> "DataFrame":
-    """Return an answer with times as text, and lists and objects as JSON: neither Python nor CSV changes these texts.
+    """Return the result with times as text, and lists and objects as JSON: neither Python nor CSV changes such texts.
 
     Python would convert a time to the local time zone, where the latest times may exceed Python's calendar.
     """
@@ -85,7 +85,7 @@ def text_columns(result: "DataFrame") -> "DataFrame":
 
 
 def json_lines(result: "DataFrame") -> "DataFrame":
-    """Return an answer as one column with a JSON object for each row."""
+    """Return the result as one column, with a JSON object for each row."""
     from pyspark.sql import functions
 
     return result.select(functions.to_json(functions.struct("*"), {"timestampFormat": _TIME_FORMAT}))
@@ -142,13 +142,13 @@ class SqlSession:
         return sorted([*self._topic_views, *self._state_views], key=str.lower)
 
     def query(self, text: str) -> "DataFrame":
-        """Return the answer of a query; raises `UsageError` for a text that Spark does not understand."""
+        """Return the result of a query; raises `UsageError` for a text that Spark does not understand."""
         with self.one_line_errors():
             self._create_named_views(text)
             return self._spark.sql(text)
 
     def write(self, result: "DataFrame", target: Target) -> int:
-        """Write an answer to a folder, which appears complete or not at all; return the number of rows."""
+        """Write a result to a folder, which appears complete or not at all; return the number of rows."""
         with staging_folder(self._context, target) as folder, self.one_line_errors():
             output = text_columns(result) if target.format == "csv" else result
             options = _CSV if target.format == "csv" else {"timestampFormat": _TIME_FORMAT}
@@ -173,7 +173,7 @@ class SqlSession:
         self.check_results()
 
     def check_results(self) -> None:
-        """Raise the gravest error of the tasks that folded states; such tasks returned no rows."""
+        """Raise the gravest error of the tasks that folded states: a failed task returned no rows or too few."""
         for results in self._results:
             raise_gravest(results.value.values())
 
@@ -216,7 +216,7 @@ class SqlSession:
             positions,
             settings.partitioner,
         )
-        plan = replace(plan, personal=self._connection.keys is not None)
+        plan = replace(plan, with_personal_values=self._connection.keys is not None)
         results = result_accumulator(self._context, ReplayResult)
         self._results.append(results)
         count = len(plan.bounds)
@@ -237,7 +237,7 @@ class SqlSession:
         if isinstance(error, ParseException):
             return UsageError(f"not SQL: {line}", "write a query of Spark SQL")
         if isinstance(error, AnalysisException):
-            return UsageError(line, self._hint(text))
+            return UsageError(line, self._view_hint(text))
         if isinstance(failure := spark_failure(self._context, error), ConfigurationError):
             return failure
         hint = "Spark's log in .cqrs/log has more"
@@ -245,10 +245,8 @@ class SqlSession:
             hint = f"{hint}, and values, with --conf spark.log.level=ERROR"
         return CqrsError(f"the query failed: {line[:300]}", hint)
 
-    def _hint(self, text: str) -> str:
+    def _view_hint(self, text: str) -> str:
         match = re.search(r"TABLE_OR_VIEW_NOT_FOUND.*?`([^`]+)`", text, re.DOTALL)
         if match is None:
             return "correct the query"
-        similar_names = difflib.get_close_matches(match[1], self.names, 1)
-        suggestion = f"did you mean {similar_names[0]}? " if similar_names else ""
-        return f"{suggestion}there are {', '.join(self.names)}"
+        return f"{did_you_mean(match[1], self.names)} there are {', '.join(self.names)}".lstrip()

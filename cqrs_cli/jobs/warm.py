@@ -64,13 +64,14 @@ def _run_executor_once(java: Path, options: Sequence[str]) -> None:
         folder = Path(name)
         with (
             session_log(folder / "cluster.log") as (log, output),
-            jvm.running_jvm(java, {}, log, output, loopback=True) as cluster_jvm,
+            jvm.running_jvm(java, {}, log, output, is_local=True) as cluster_jvm,
             session(_start_cluster(cluster_jvm, folder), conf, folder / "warm.log", _NAME) as context,
         ):
             context.parallelize([1], 1).map(str).count()
             children = cluster_jvm.jvm.java.lang.ProcessHandle.current().children().toList()
             start_times = {child.pid(): start_time(child.pid()) for child in children}
-        # By now the cluster's worker is gone. It would kill an executor that does not exit within ten seconds.
+        # An executor writes the archive when it exits. The cluster's worker, which is gone by now, would kill an
+        # executor that takes more than ten seconds.
         for pid, process_start in start_times.items():
             if process_start is not None:
                 terminate(pid, process_start, WRITE_TIMEOUT)

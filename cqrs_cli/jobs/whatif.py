@@ -7,7 +7,7 @@ The job writes to no topic.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -20,16 +20,16 @@ from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.engine.driver_address import driver_address
 from cqrs_cli.jobs.engine.partition_job import result_accumulator, run_job, run_on_workers
 from cqrs_cli.jobs.engine.session import code_root
-from cqrs_cli.jobs.engine.staging import LINES, FileFormat, Target, staged_writer
+from cqrs_cli.jobs.engine.staging import LINES, Target, staged_writer
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.clients import unreachable_error
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.keyspace.key_space import read_key_space
-from cqrs_cli.proof.whatif.difference import HistoryDifference
+from cqrs_cli.proof.whatif.difference import HistoryDifference, Label
 from cqrs_cli.scans.guarded import guarded
-from cqrs_cli.scans.whatif.task import MAX_EXAMPLES, Label, WhatifPlan, WhatifResult, simulate
+from cqrs_cli.scans.whatif.task import MAX_EXAMPLES, WhatifPlan, WhatifResult, simulate
 from cqrs_cli.telemetry.task_reports import JobProgress, TaskReports
 
 if TYPE_CHECKING:
@@ -39,34 +39,28 @@ if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings
 
 
-#: The schema of differences in Parquet; `was` and `would` are JSON.
-DIFFERENCE_COLUMNS = (
-    "kind string, was_result string, would_result string, partition int, offset bigint, subject string, id string, "
-    "type string, was string, would string"
-)
-
 #: The maximum number of differences in a batch for Spark.
 ROWS_PER_BATCH = 1_000
 
 
-class DecidedAgain(NamedTuple):
-    """The result of all partitions: numbers, and the first differences of each label (kind, old result, new result)."""
+class WhatifSummary(NamedTuple):
+    """The result of all partitions."""
 
-    commands: int
-    aggregates: int
-    not_asked: int
+    commands: int  # number of commands that were decided again
+    aggregates: int  # number of aggregates that these commands address
+    skipped_commands: int  # commands that owners failed without a decision by the code
     incomplete_partitions: list[int]  # partitions where retention has deleted requested commands
-    counts: Counter[Label]
-    examples: dict[Label, list[HistoryDifference]]
+    counts: Counter[Label]  # label (kind, old result, new result) → number of differences
+    examples: dict[Label, list[HistoryDifference]]  # label → first differences
     seconds: float
 
     @property
-    def decisions(self) -> int:
+    def differing_decisions(self) -> int:
         """The number of commands that the other code decides differently."""
         return sum(count for (kind, *_), count in self.counts.items() if kind != "state")
 
     @property
-    def states(self) -> int:
+    def differing_states(self) -> int:
         """The number of aggregates whose final state differs."""
         return sum(count for (kind, *_), count in self.counts.items() if kind == "state")
 
@@ -78,8 +72,10 @@ def plan_whatif(
     module: str,
     since: int | None = None,
     until: int | None = None,
+    ends: Mapping[int, int] | None = None,
 ) -> WhatifPlan:
-    """Return the plan of the simulation. Raises `ConfigurationError` for topics that are missing or set up wrongly."""
+    """Return the plan of the simulation. `since` and `until` are in ms; `ends` has an offset for each partition of
+    commands, instead of `until`. Raises `ConfigurationError` for topics that are missing or set up wrongly."""
     with Admin(connection) as admin:
         described_topics = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
     return WhatifPlan(
@@ -93,6 +89,7 @@ def plan_whatif(
         read_key_space(connection, topics, settings.partitioner, described_topics.partitions),
         since,
         until,
+        ends,
     )
 
 
@@ -101,10 +98,10 @@ def decide_all_again(
     plan: WhatifPlan,
     target: Target | None = None,
     show: Callable[[JobProgress], None] = lambda progress: None,
-) -> DecidedAgain:
+) -> WhatifSummary:
     """Decide all partitions again; `show` is called several times a second. With a target, write all differences.
 
-    Raises the gravest error of the tasks; then the target is unchanged.
+    Raises the gravest error of the tasks; after an error the target is unchanged.
     """
     results = result_accumulator(context, WhatifResult)
     started_at, partitions = time.monotonic(), plan.families
@@ -120,14 +117,13 @@ def decide_all_again(
                 partial(run_on_workers, context, partitions, partial(_decide_task, plan), results)
             )
         else:
-            difference_rows = partial(_difference_rows, plan, results, target.format)
-            schema = DIFFERENCE_COLUMNS if target.format == "parquet" else LINES
+            difference_rows = partial(_difference_rows, plan, results)
             with staged_writer(context, target) as write:
-                results_by_partition = run_tasks(partial(write, len(partitions), difference_rows, schema))
+                results_by_partition = run_tasks(partial(write, len(partitions), difference_rows, LINES))
     return summarize(list(results_by_partition.values()), time.monotonic() - started_at)
 
 
-def summarize(results: list[WhatifResult], seconds: float) -> DecidedAgain:
+def summarize(results: list[WhatifResult], seconds: float) -> WhatifSummary:
     """Combine the results of all partitions, in their order."""
     counts: Counter[Label] = Counter()
     examples: dict[Label, list[HistoryDifference]] = {}
@@ -136,11 +132,11 @@ def summarize(results: list[WhatifResult], seconds: float) -> DecidedAgain:
         for label, differences in result.examples.items():
             label_examples = examples.setdefault(label, [])
             label_examples += differences[: MAX_EXAMPLES - len(label_examples)]
-    return DecidedAgain(
+    return WhatifSummary(
         sum(result.commands for result in results),
         sum(result.aggregates for result in results),
-        sum(result.not_asked for result in results),
-        [result.partition for result in results if result.deleted],
+        sum(result.skipped_commands for result in results),
+        [result.partition for result in results if result.is_incomplete],
         counts,
         examples,
         seconds,
@@ -166,7 +162,7 @@ def _decide_task(plan: WhatifPlan, partition: int) -> WhatifResult:
 
 
 def _difference_rows(
-    plan: WhatifPlan, results: Any, format: FileFormat, partition_batches: "Iterator[pyarrow.RecordBatch]"
+    plan: WhatifPlan, results: Any, partition_batches: "Iterator[pyarrow.RecordBatch]"
 ) -> "Iterator[pyarrow.RecordBatch]":
     """The task on a worker: maps partition numbers to their differences; the results go to the accumulator."""
     plan = _with_shipped_code(plan)
@@ -174,7 +170,7 @@ def _difference_rows(
         for partition in batch.column(0).to_pylist():
             result = WhatifResult(partition)
             try:
-                yield from difference_rows(simulate(plan, result), format)
+                yield from difference_rows(simulate(plan, result))
             except CqrsError as error:
                 result = WhatifResult(partition, error=error)
             except KafkaException as kafka_error:
@@ -182,34 +178,13 @@ def _difference_rows(
             results.add({partition: result})
 
 
-def difference_rows(
-    differences: Iterator[HistoryDifference], format: FileFormat
-) -> "Iterator[pyarrow.RecordBatch]":
-    """Yield the differences as batches of rows."""
+def difference_rows(differences: Iterator[HistoryDifference]) -> "Iterator[pyarrow.RecordBatch]":
+    """Yield batches of rows, in which each difference is a line of JSON."""
+    import pyarrow
+
     while batch := list(islice(differences, ROWS_PER_BATCH)):
-        yield _columns(batch) if format == "parquet" else _lines(batch)
-
-
-def _columns(differences: list[HistoryDifference]) -> "pyarrow.RecordBatch":
-    """Return the differences in the columns of `DIFFERENCE_COLUMNS`."""
-    import pyarrow
-
-    text_type = pyarrow.string()
-    arrow_types = [text_type] * 3 + [pyarrow.int32(), pyarrow.int64()] + [text_type] * 5
-    columns = [list(column) for column in zip(*differences, strict=True)]
-    columns[-2:] = [[value.decode() for value in column] for column in columns[-2:]]  # `was` and `would`
-    arrays = [
-        pyarrow.array(column, arrow_type) for column, arrow_type in zip(columns, arrow_types, strict=True)
-    ]
-    return pyarrow.RecordBatch.from_arrays(arrays, names=list(differences[0]._fields))
-
-
-def _lines(differences: list[HistoryDifference]) -> "pyarrow.RecordBatch":
-    """Return each difference as a line of JSON."""
-    import pyarrow
-
-    lines = [encode_json(difference.document()).decode() for difference in differences]
-    return pyarrow.RecordBatch.from_arrays([pyarrow.array(lines, pyarrow.string())], ["line"])
+        lines = [encode_json(difference.document()).decode() for difference in batch]
+        yield pyarrow.RecordBatch.from_arrays([pyarrow.array(lines, pyarrow.string())], ["line"])
 
 
 def _with_shipped_code(plan: WhatifPlan) -> WhatifPlan:

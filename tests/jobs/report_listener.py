@@ -13,8 +13,8 @@ class RecordingTaskReports(TaskReports):
         self.bodies: list[bytes] = []
         super().__init__("127.0.0.1", spans)
 
-    def _receive(self, body: bytes) -> None:
-        super()._receive(body)
+    def _receive_report(self, body: bytes) -> None:
+        super()._receive_report(body)
         self.bodies.append(body)
 
 

@@ -1,7 +1,7 @@
 """Spark's JVM as a child of this process: it prints nothing, and exits whenever this process exits.
 
-The JVM exits when its standard input closes, and the kernel closes the input of a killed driver, too. The JVM's Python
-workers exit by the same rule. So no cleanup has to run here to leave no process behind.
+The JVM exits when its standard input closes, and the kernel closes this input even if the driver is killed. The JVM's
+Python workers exit when their own standard input closes. So no process is left behind, even if no cleanup runs here.
 """
 
 import logging
@@ -47,7 +47,7 @@ _FOREIGN_VARIABLES = (
     "PYTHONWARNINGS",
 )
 
-#: py4j logs that a JVM went away; the error that follows reports it already.
+#: py4j logs when a JVM is gone. The log is not needed, because an error follows that reports it.
 logging.getLogger("py4j").addHandler(logging.NullHandler())
 logging.getLogger("py4j").propagate = False
 
@@ -62,7 +62,7 @@ logging.getLogger().addFilter(_is_not_from_py4j)
 
 @contextmanager
 def running_jvm(
-    java_path: Path, conf: Mapping[str, str], log: Path, output: int, loopback: bool
+    java_path: Path, conf: Mapping[str, str], log: Path, output: int, is_local: bool
 ) -> Iterator["ClientServer"]:
     """Yield a gateway to a new JVM of the `java_path` Java; the JVM is stopped at the end of the block.
 
@@ -70,7 +70,7 @@ def running_jvm(
     `ConfigurationError` for arguments that the JVM does not accept, `CqrsError` if the start fails for another reason.
     """
     timeout = WRITE_TIMEOUT if AT_EXIT_OPTION in conf.get(DRIVER_OPTIONS, "") else EXIT_TIMEOUT
-    with _environment(loopback, java_path):
+    with _environment(is_local, java_path):
         gateway = _launch(conf, output, log)
         try:
             yield gateway
@@ -93,7 +93,7 @@ def _launch(conf: Mapping[str, str], output: int, log: Path) -> "ClientServer":
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
 
-    # A new session: Ctrl-C and signals to the process group reach the driver only, which stops the JVM in order.
+    # A new session: Ctrl-C and signals to the process group reach only the driver, and the driver then stops the JVM.
     popen_options = {"stdout": output, "stderr": output, "start_new_session": True}
     launch_jvm: Callable[..., ClientServer] = launch_gateway
     with ThreadPoolExecutor(1) as pool:
@@ -108,7 +108,7 @@ def _launch(conf: Mapping[str, str], output: int, log: Path) -> "ClientServer":
             return gateway.result()
         except PySparkRuntimeError:
             raise start_error(log) from None
-        # An interrupted start leaves a JVM that never exits: wait until it is up, then stop it.
+        # An interrupted start would leave a JVM that never exits. So wait until the JVM is up, then stop it.
         except KeyboardInterrupt:
             _stop(gateway.result())
             raise
@@ -140,7 +140,7 @@ def _stop(gateway: "ClientServer", timeout: float = EXIT_TIMEOUT) -> None:
 
 
 @contextmanager
-def _environment(loopback: bool, java_path: Path) -> Iterator[None]:
+def _environment(is_local: bool, java_path: Path) -> Iterator[None]:
     """Set the environment variables that PySpark reads, until the session ends. PySpark starts the `java_path` Java."""
     import pyspark
 
@@ -152,7 +152,7 @@ def _environment(loopback: bool, java_path: Path) -> Iterator[None]:
         "PYTHONSAFEPATH": "1",  # a file in the current folder must not shadow a module of the standard library
         **java.spark_environment(java_path),
     }
-    if loopback:
+    if is_local:
         # Spark does not look up this machine's name, and opens no port to the network.
         variables["SPARK_LOCAL_IP"] = "127.0.0.1"
     previous_values = {name: os.environ.get(name) for name in variables}

@@ -1,5 +1,7 @@
-"""Long-running tasks. Each task is a Spark job of its own: Spark ends a whole job if one of its tasks is lost, but a
-lost task must not stop other tasks. `task_group` submits the tasks.
+"""Long-running tasks on Spark, such as the tasks of a run. `task_group` submits them.
+
+Each task is a Spark job of its own. Spark ends a whole job if one of its tasks is lost, but a lost task must not stop
+the other tasks.
 
 Progress reports bypass Spark, which reports on a task only when the task ends.
 """
@@ -26,22 +28,25 @@ CANCEL_TIMEOUT = 10.0
 _Result = TypeVar("_Result", bound=PartitionResult)  # the result of a partition's owner
 _Progress = TypeVar("_Progress")
 
-#: The function that Spark runs on a worker. Its return value is not used.
+#: The function that Spark runs on a worker. Its arguments and its result have no meaning, but Spark requires them.
 Task = Callable[[int, Iterable[int]], Iterator[int]]
 
 
 class LongWork(ABC, Generic[_Result, _Progress]):
-    """The work of long-running tasks, and its progress, as the driver polls it. Its partitions are numbered from 0."""
+    """The work that long-running tasks do, such as a run. The driver calls the methods.
+
+    The partitions of the work are numbered from 0.
+    """
 
     group: ClassVar[str]  # the group of Spark's jobs
     result_type: type[_Result]
     #: True: an additional task may take over partitions from a running task.
     can_reassign: ClassVar[bool] = False
 
-    def __init__(self, title: str, partition_count: int, timing: Timing, endless: bool) -> None:
-        """`endless`: the tasks run until they are stopped."""
+    def __init__(self, title: str, partition_count: int, timing: Timing, is_endless: bool) -> None:
+        """`is_endless`: the tasks run until they are stopped."""
         self.title, self.partition_count = title, partition_count
-        self.timing, self.endless = timing, endless
+        self.timing, self.is_endless = timing, is_endless
 
     @abstractmethod
     def task(
@@ -49,14 +54,14 @@ class LongWork(ABC, Generic[_Result, _Progress]):
     ) -> Task:
         """Return the function of a task that owns these partitions, and adds each partition's result to `results`."""
 
-    def note_submission(self, partitions: Assignment, submission: int) -> None:
+    def record_submission(self, partitions: Assignment, submission: int) -> None:
         """Store the submission of a task: claims of its partitions from earlier submissions no longer count."""
         return
 
     @abstractmethod
     def poll_progress(self) -> Callable[[], _Progress]:
-        """Poll the progress; called in any thread. Return a function that must be called in the driver's thread: it
-        stores the answer, and returns the progress.
+        """Poll the progress, in any thread. Return a function that stores the answer and returns the progress; the
+        driver calls this function in its own thread.
 
         Raises `UnavailableError` if there is no answer.
         """
@@ -70,12 +75,12 @@ class LongWork(ABC, Generic[_Result, _Progress]):
         """Return the tasks' messages since the last call."""
 
     def check_topics(self) -> None:
-        """Raise the error that ends the run if topics were deleted or have grown: the tasks cannot detect it."""
+        """Raise the error that ends the run if topics were deleted or got partitions, which the tasks cannot detect."""
         return
 
     def is_over(self, results: Sequence[_Result]) -> bool:
         """True if these results of owners end the run."""
-        return any(self.endless or result.error for result in results)
+        return any(self.is_endless or result.error for result in results)
 
     def partition_names(self, partitions: Assignment) -> Sequence[str]:
         """Return the names of these partitions, as `unowned_partitions` returns them."""
@@ -103,8 +108,8 @@ class LongWork(ABC, Generic[_Result, _Progress]):
 
     @abstractmethod
     def stop_tasks(self, jobs: "Sequence[LongJob[_Result]]") -> None:
-        """Stop all tasks because the work is over: tasks return by themselves, or are cancelled. Called again at the
-        end of a run.
+        """Stop all tasks because the work is over: let them return, or cancel them. It is called again at the end of a
+        run.
         """
 
     @abstractmethod

@@ -64,7 +64,7 @@ def _add_result(
 
 
 def with_shipped_code(plan: _Plan) -> _Plan:
-    """Return the plan for a worker, where the code comes from an archive."""
+    """Return the plan as a worker uses it: with the code of the shipped archive."""
     return replace(plan, root=code_root(plan.package, plan.root))
 
 
@@ -78,8 +78,8 @@ def run_job(
     """Run a job, whose tasks add to `results`, until it ends; return the results by partition.
 
     `show` is called with the results so far, every `REPORT_INTERVAL` seconds. Raises the gravest error of the tasks; of
-    several equally grave errors, the error of the lowest partition. Raises `CqrsError` if one of the `partitions` has
-    no result when the job has ended: if the driver cannot read a result, Spark only logs that.
+    equally grave errors, the error of the lowest partition. Raises `CqrsError` if one of the `partitions` has
+    no result when the job has ended: Spark only logs it if the driver cannot read a result.
     """
     thread = _JobThread(job)
     while thread.is_alive():
@@ -90,9 +90,9 @@ def run_job(
     if thread.error is not None:
         error = thread.error
         raise error if isinstance(error, CqrsError) else spark_failure(context, error)
-    if missing := sorted(set(partitions) - results_by_partition.keys()):
+    if missing_partitions := sorted(set(partitions) - results_by_partition.keys()):
         raise CqrsError(
-            f"the result of partition {missing[0]} was lost on its way to the driver",
+            f"the result of partition {missing_partitions[0]} was lost on its way to the driver",
             "see Spark's log, and check that the workers have the driver's version of this package",
         )
     return results_by_partition

@@ -32,7 +32,7 @@ DAEMON = "cqrs_cli.jobs.engine.daemon"
 
 #: Settings that correctness needs: a speculative copy of a task would fence the first copy, a set must have the same
 #: order everywhere, and a file in the worker's current folder must not shadow a module.
-FIXED = {
+FIXED_PROPERTIES = {
     "spark.speculation": "false",
     "spark.dynamicAllocation.enabled": "false",
     "spark.executorEnv.PYTHONHASHSEED": "0",
@@ -40,7 +40,7 @@ FIXED = {
 }
 
 #: Settings for a driver that schedules a handful of long tasks; `--conf` overrides them.
-DEFAULTS = {
+DEFAULT_PROPERTIES = {
     "spark.scheduler.minRegisteredResourcesRatio": "1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",  # Spark writes to stderr even in a pipe
@@ -70,6 +70,7 @@ LOG_PROPERTY = "spark.cqrs.log"  # a property of cqrs: the path of this session'
 #: The property with the folder of tables. Spark creates it for any query, by default in the current folder.
 _WAREHOUSE = "spark.sql.warehouse.dir"
 
+#: A master that runs all tasks in the driver's JVM, and the hosts of standalone masters.
 _LOCAL_MASTER = re.compile(r"local(\[(\d+|\*)( *, *\d+)?\])?")
 _MASTER_HOST = re.compile(r"spark://(\[[^]]+\]|[^:,]+):(\d+)")
 _LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
@@ -88,7 +89,7 @@ def session(master: str, conf: Mapping[str, str], log_file: Path, name: str) -> 
     from py4j.protocol import Py4JError
 
     is_local = _is_local(master)
-    settings = _settings(master, conf, name, is_local)
+    settings = _spark_properties(master, conf, name, is_local)
     _check_master(master)
     require_account()
     require_host("localhost")
@@ -97,7 +98,7 @@ def session(master: str, conf: Mapping[str, str], log_file: Path, name: str) -> 
     with session_log(log_file) as (log, output):
         settings[LOG_PROPERTY] = str(log)
         with jvm.running_jvm(java_path, settings, log, output, is_local) as gateway:
-            context = _context(settings, gateway, log)
+            context = _start_context(settings, gateway, log)
             try:
                 yield context
             except Py4JError as error:
@@ -149,27 +150,29 @@ def code_root(package: str, root: Path) -> Path:
 
 
 def session_property(context: "SparkContext", name: str) -> str | None:
-    """Return a property of the session. `context.getConf()` would copy all properties, with calls of the JVM for each:
-    15 ms.
+    """Return a property of the session. `context.getConf()` would take 15 ms, because it copies all properties with
+    several calls of the JVM for each.
     """
     return context._conf.get(name)
 
 
 def spark_failure(context: "SparkContext", error: Exception) -> CqrsError:
-    """Return the error for a job that Spark ended. Tasks return their own errors, so a worker has died, or the machine
-    lacks something.
+    """Return the error for a job that Spark ended.
+
+    Tasks return their own errors as results. So a worker has died, or the machine lacks a resource such as disk space.
     """
     texts = error_texts(error)
     log = session_property(context, LOG_PROPERTY)
-    if lack := _MACHINE_ERROR.search("\n".join(texts)):
+    if machine_error := _MACHINE_ERROR.search("\n".join(texts)):
         return ConfigurationError(
-            f"Spark gave up: {lack[0]}", f"check the folder of --out, TMPDIR and spark.local.dir; see {log}"
+            f"Spark gave up: {machine_error[0]}",
+            f"check the folder of --out, TMPDIR and spark.local.dir; see {log}",
         )
     return CqrsError(f"Spark gave up: {texts[0].splitlines()[0][:300]}", f"see {log}")
 
 
 def error_texts(error: Exception) -> list[str]:
-    """Return the texts of an error of Spark and of its causes in the JVM. At least one text, which is not empty."""
+    """Return the texts of an error of Spark and of its causes in the JVM: at least one text, and none is empty."""
     from py4j.protocol import Py4JError
 
     java_exception = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
@@ -194,8 +197,8 @@ def dataframes(context: "SparkContext") -> "SparkSession":
         return SparkSession(context)
 
 
-def _settings(master: str, conf: Mapping[str, str], name: str, is_local: bool) -> dict[str, str]:
-    for key, value in FIXED.items():
+def _spark_properties(master: str, conf: Mapping[str, str], name: str, is_local: bool) -> dict[str, str]:
+    for key, value in FIXED_PROPERTIES.items():
         if conf.get(key, value) != value:
             raise UsageError(f"--conf {key}={conf[key]}: it must stay {value}", "leave it out")
     local_properties = (
@@ -206,17 +209,17 @@ def _settings(master: str, conf: Mapping[str, str], name: str, is_local: bool) -
     return {
         "spark.master": master,
         "spark.app.name": name,
-        **DEFAULTS,
+        **DEFAULT_PROPERTIES,
         **local_properties,
         **authentication,
         **conf,
-        **FIXED,
+        **FIXED_PROPERTIES,
         **{f"spark.executorEnv.{name}": value for name, value in failpoints.environment().items()},
         DRIVER_OPTIONS: f"{JAVA_OPTIONS} {conf.get(DRIVER_OPTIONS, '')}".strip(),
     }
 
 
-def _context(settings: Mapping[str, str], gateway: Any, log_file: Path) -> "SparkContext":
+def _start_context(settings: Mapping[str, str], gateway: Any, log_file: Path) -> "SparkContext":
     from py4j.protocol import Py4JError, Py4JNetworkError
     from pyspark import SparkConf, SparkContext
 
@@ -269,7 +272,7 @@ def _stop(context: "SparkContext") -> None:
 
 
 def _clear_gateway() -> None:
-    """Clear the gateway that PySpark keeps for the process's next context: the gateway ends with its session."""
+    """Clear the gateway that PySpark keeps for the process's next context, because its JVM ends with the session."""
     from pyspark import SparkContext
 
     SparkContext._gateway = None

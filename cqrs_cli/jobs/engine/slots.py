@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 #: Timeout in seconds for the first executor of a cluster.
 EXECUTOR_TIMEOUT = 60.0
 
-#: Seconds without a further executor, after which all executors are assumed to have registered.
+#: If no executor registers for this number of seconds, all executors count as registered.
 _REGISTRATION_PAUSE = 1.0
 
 #: The default port of a master's web UI.
@@ -28,6 +28,7 @@ _MAX_TASKS = 1_000_000
 #: Timeout in seconds for an answer of a master.
 _MASTER_TIMEOUT = 2.0
 
+#: Matches the host of each master in a URL such as `spark://a:7077,b:7077`.
 _HOST = re.compile(r"(?:spark://|,)(\[[^]]+\]|[^:,]+):\d+")
 
 #: Seconds without an executor until a message reports the wait. The start of an executor takes two seconds.
@@ -40,8 +41,8 @@ def wait_for_slots(
     report: Callable[[str], None] | None = None,
     report_after: float = REPORT_AFTER,
 ) -> int:
-    """Return the number of tasks that run at once. Waits for the executors; raises `UnavailableError` if none
-    registers.
+    """Wait for the executors, and return the number of tasks that can run at once. Raises `UnavailableError` if no
+    executor registers within `timeout` seconds.
 
     `report` gets a message after a long wait, with the applications that hold the cores of a standalone master.
     """
@@ -49,7 +50,7 @@ def wait_for_slots(
     registration_pause = 0.0 if str(context.master).startswith("local") else _REGISTRATION_PAUSE
     core_count, last_change = 0, started_at
     while not core_count or time.monotonic() - last_change < registration_pause:
-        cores = _cores(_executors(context))
+        cores = _core_count(_registered_executors(context))
         if cores != core_count:
             core_count, last_change = cores, time.monotonic()
         if not core_count and time.monotonic() - started_at > timeout:
@@ -69,7 +70,7 @@ def wait_for_slots(
 
 
 def _describe_core_holders(context: "SparkContext", prefix: str) -> str:
-    """Return `prefix` and the applications that hold the cores; empty if they are unknown."""
+    """Return `prefix` and the applications that hold the cores; an empty text if the applications are unknown."""
     port = session_property(context, "spark.master.ui.port") or UI_PORT
     text = describe_holders(str(context.master), port, str(context.applicationId))
     return f"{prefix}{text}" if text else ""
@@ -85,11 +86,11 @@ class Slots(NamedTuple):
 
 def current_slots(context: "SparkContext") -> Slots:
     """Return the current slots, and the executors that are drained. Spark's term for draining is decommissioning."""
-    executors, scheduler = _executors(context), context._jsc.sc().taskScheduler()
+    executors, scheduler = _registered_executors(context), context._jsc.sc().taskScheduler()
     drained = frozenset(
         str(executor.id()) for executor in executors if scheduler.isExecutorDecommissioned(executor.id())
     )
-    cores = _cores(executor for executor in executors if executor.id() not in drained)
+    cores = _core_count(executor for executor in executors if executor.id() not in drained)
     busy = sum(int(executor.activeTasks()) for executor in executors)
     return Slots(cores // _cores_per_task(context), busy, drained)
 
@@ -113,12 +114,12 @@ def _cores_per_task(context: "SparkContext") -> int:
     return int(session_property(context, "spark.task.cpus") or 1)
 
 
-def _executors(context: "SparkContext") -> list[Any]:
+def _registered_executors(context: "SparkContext") -> list[Any]:
     """Return the registered executors; with a local master, the driver is the executor."""
     return _scala_list(context._jsc.sc().statusStore().executorList(True))
 
 
-def _cores(executors: Iterable[Any]) -> int:
+def _core_count(executors: Iterable[Any]) -> int:
     return sum(int(executor.totalCores()) for executor in executors)
 
 

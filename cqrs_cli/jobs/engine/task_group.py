@@ -49,7 +49,7 @@ class TaskGroup(Generic[_Result, _Progress]):
     ) -> None:
         self._context, self._work, self._report = context, work, report
         self._tasks: list[_Task[_Result]] = []
-        # Jobs whose partitions have all moved to other tasks.
+        # Running jobs whose partitions were all assigned to other tasks.
         self._outgoing_jobs: list[LongJob[_Result]] = []
         self._submission = -1
         self.is_finished = False  # True: no task is resubmitted
@@ -66,7 +66,7 @@ class TaskGroup(Generic[_Result, _Progress]):
         self._submission += 1
         self._tasks, self._outgoing_jobs = [], []
         for partitions in assign_partitions(self._work.partition_count, task_count):
-            self._work.note_submission(partitions, self._submission)
+            self._work.record_submission(partitions, self._submission)
             self._tasks.append(_Task(partitions, self._submit_job(partitions)))
         self._all_had_slots_at = time.monotonic()
 
@@ -108,7 +108,7 @@ class TaskGroup(Generic[_Result, _Progress]):
         for task in () if self.is_finished else due_tasks:
             task.resubmit_at = None
             self._submission += 1
-            self._work.note_submission(task.partitions, self._submission)
+            self._work.record_submission(task.partitions, self._submission)
             task.job = self._submit_job(task.partitions)
         return [task.partitions for task in due_tasks]
 
@@ -128,8 +128,8 @@ class TaskGroup(Generic[_Result, _Progress]):
         ]
 
     def schedule_resubmission(self, task: _Task[_Result]) -> None:
-        """Schedule the resubmission of a lost task. A loss is futile if the task had made no progress,
-        according to the last poll of the progress. Each futile loss doubles the pause.
+        """Schedule the resubmission of a lost task, after a pause. A loss is futile if the task had made no progress,
+        according to the last poll. Each futile loss doubles the pause.
 
         Raises the task's error if the JVM has exited, and `CqrsError` after `MAX_FUTILE_LOSSES` futile
         losses.
@@ -154,8 +154,8 @@ class TaskGroup(Generic[_Result, _Progress]):
         task.resubmit_at = time.monotonic() + task.backoff
 
     def rebalance(self) -> None:
-        """Use the slots of the cluster: free slots take over partitions. If tasks have lost their slots, or wait on
-        drained executors, all tasks restart with the remaining slots.
+        """Use the slots of the cluster: assign partitions to additional tasks in free slots. If tasks have lost their
+        slots, or wait on drained executors, restart all tasks with the remaining slots.
 
         Raises `UnavailableError` if a task has found no slot within `claim_deadline`.
         """
@@ -163,10 +163,10 @@ class TaskGroup(Generic[_Result, _Progress]):
         if now - self._last_poll_at < timing.slot_check_interval:
             return
         self._last_poll_at = now
-        current = current_slots(self._context)
-        slot_count = current.slots
-        all_have_slots = current.busy >= sum(job.is_alive() for job in self.jobs)
-        if all_have_slots and (not slot_count or self._reassign_partitions(current)):
+        cluster_slots = current_slots(self._context)
+        slot_count = cluster_slots.slots
+        all_have_slots = cluster_slots.busy >= sum(job.is_alive() for job in self.jobs)
+        if all_have_slots and (not slot_count or self._reassign_partitions(cluster_slots)):
             self._all_had_slots_at = now
         elif 0 < slot_count < task_count and now - self._all_had_slots_at > (
             timing.drain_timeout if all_have_slots else timing.slot_timeout
@@ -182,7 +182,7 @@ class TaskGroup(Generic[_Result, _Progress]):
                 "a worker was lost: bring it back, or restart the run with the available slots",
             )
 
-    def _reassign_partitions(self, current: Slots) -> bool:
+    def _reassign_partitions(self, cluster_slots: Slots) -> bool:
         """Assign partitions to additional tasks in free slots; the new owners take over from the running owners.
 
         Return False if tasks stay on drained executors because no slot is free.
@@ -190,12 +190,12 @@ class TaskGroup(Generic[_Result, _Progress]):
         if not self._work.can_reassign:
             return True
         drained_tasks = (
-            [task for task in self._tasks if current.drained & task.job.executors()]
-            if current.drained
+            [task for task in self._tasks if cluster_slots.drained & task.job.executors()]
+            if cluster_slots.drained
             else []
         )
         remaining_tasks = [task for task in self._tasks if task not in drained_tasks]
-        free_slots = max(0, current.slots - len(remaining_tasks))
+        free_slots = max(0, cluster_slots.slots - len(remaining_tasks))
         new_assignments = rebalance(
             [task.partitions for task in remaining_tasks],
             free_slots,
@@ -227,8 +227,9 @@ class TaskGroup(Generic[_Result, _Progress]):
 
 
 def _has_jvm_exited(context: "SparkContext", error: Exception) -> bool:
-    """Return True if the JVM has exited, or exits within a second. A JVM that reports a lost worker is alive: then the
-    function does not wait for its exit.
+    """Return True if the JVM has exited, or exits within a second.
+
+    If `error` is a JVM's report of a lost worker, the JVM is alive, and the function does not wait.
     """
     jvm_reported = getattr(error, "java_exception", None) is not None and _SHUT_DOWN not in first_line(error)
     return not jvm_reported and jvm.has_exited(context, timeout=1.0)

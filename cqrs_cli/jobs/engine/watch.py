@@ -54,24 +54,24 @@ def _watch_tasks(
     group: TaskGroup[_Result, _Progress], work: LongWork[_Result, _Progress], report: Callable[[str], None]
 ) -> None:
     """Watch until all tasks have ended: show the progress; end the run if it is over or a partition has no owner."""
-    unowned = UnownedPartitions(work.timing.claim_deadline)
+    unowned_partitions = UnownedPartitions(work.timing.claim_deadline)
     is_stopping = False
     poll: _ProgressPoll[_Progress] | None = None
     while group.is_running():
         group.wait(work.timing.progress_interval)
         group.is_finished = group.is_finished or work.is_over(group.results())
         for partitions in group.resubmit_due_tasks():
-            unowned.restart(work.partition_names(partitions))
+            unowned_partitions.restart(work.partition_names(partitions))
         lost_tasks, poll = group.lost_tasks(), poll or _ProgressPoll(work)
         if poll.is_late():
-            # A late poll delays no lost task: the task's progress is known from the previous poll.
+            # If the poll is late, lost tasks are resubmitted all the same: the previous poll shows their progress.
             progress, lost_tasks = None, group.lost_tasks()
         else:
             progress, poll = _polled_progress(poll, report), None
         for task in lost_tasks:
             group.schedule_resubmission(task)
         if progress is None:
-            unowned.restart()  # Kafka does not answer, so no owner can claim a partition
+            unowned_partitions.restart()  # Kafka does not answer, so no owner can claim a partition
             continue
         work.show(progress)
         for text in work.new_messages():
@@ -83,11 +83,11 @@ def _watch_tasks(
             continue
         group.interrupt_silent_tasks()
         work.check_topics()
-        if work.endless:
+        if work.is_endless:
             group.rebalance()
         if work.is_rebuilding():
-            unowned.restart()
-        if overdue := unowned.overdue_partitions(work.unowned_partitions(progress)):
+            unowned_partitions.restart()
+        if overdue := unowned_partitions.overdue_partitions(work.unowned_partitions(progress)):
             raise UnavailableError(
                 f"no owner of {', '.join(overdue)} for {work.timing.claim_deadline:.0f} s",
                 "check that there are enough task slots, and that the workers reach the broker: cqrs doctor",
@@ -95,15 +95,16 @@ def _watch_tasks(
 
 
 class UnownedPartitions:
-    """Measures how long each partition has had no owner. Each loss of an owner starts its timeout."""
+    """Measures how long each partition has had no owner. The timeout of a partition starts when it loses its owner."""
 
     def __init__(self, timeout: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._timeout, self._clock = timeout, clock
-        self._unowned_since: dict[str, float] = {}
+        self._unowned_since: dict[str, float] = {}  # partition → when it was first seen without an owner
 
     def restart(self, partitions: Iterable[str] | None = None) -> None:
-        """Restart the measurement of these partitions, whose task has just been submitted; None: of all partitions,
-        because Kafka is away.
+        """Restart the measurement of these partitions, because their task has just been submitted.
+
+        None: of all partitions, because Kafka does not answer.
         """
         for partition in list(self._unowned_since) if partitions is None else partitions:
             self._unowned_since.pop(partition, None)

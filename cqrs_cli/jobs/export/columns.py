@@ -69,9 +69,9 @@ def event_schema(aggregate: Aggregate) -> "StructType":
 class EventBatches:
     """Converts the events of one partition to columns."""
 
-    def __init__(self, aggregate: Aggregate, log: PartitionLog, personal: bool = False) -> None:
-        """`personal`: True for the values of personal fields, False for redacted values."""
-        self._aggregate, self._log, self._personal = aggregate, log, personal
+    def __init__(self, aggregate: Aggregate, log: PartitionLog, with_personal_values: bool = False) -> None:
+        """`with_personal_values`: True for the values of personal fields, False for redacted values."""
+        self._aggregate, self._log, self._with_personal_values = aggregate, log, with_personal_values
         self._columns = event_columns(aggregate)
         self._schema = arrow_schema(event_schema(aggregate))
 
@@ -103,7 +103,7 @@ class EventBatches:
         try:
             envelope = read_event(record.value)
             event = decode_event(self._aggregate, envelope)
-            return envelope, event if self._personal else self._aggregate.personal.redact(event)
+            return envelope, event if self._with_personal_values else self._aggregate.personal.redact(event)
         except (FoldError, ValueError) as error:
             raise self._log.fault("events", record.offset, error) from error
 

@@ -36,18 +36,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ExportPlan(KeyScanPlan):
-    """The plan of an export: what every task needs."""
+    """The plan of an export, which every task gets."""
 
     report_address: Address | None = None  # the address for the tasks' progress reports
-    personal: bool = False  # True: the values of personal fields; False: redacted values
+    with_personal_values: bool = False  # True: the values of personal fields; False: redacted values
 
 
 class ExportResult(NamedTuple):
-    """The result of one or all partitions: the number of events, or the error that ends the export; and the seconds."""
+    """The result of one partition, or of all partitions."""
 
-    events: int = 0
-    error: CqrsError | None = None
-    seconds: float = 0.0
+    events: int = 0  # number of events
+    error: CqrsError | None = None  # the error that ends the export
+    seconds: float = 0.0  # duration of the export
 
 
 def plan_export(
@@ -66,7 +66,7 @@ def export_events(
 ) -> ExportResult:
     """Write all events; `show` is called several times a second.
 
-    Raises the gravest error of the tasks; then the target is unchanged.
+    Raises the gravest error of the tasks; after an error the target is unchanged.
     """
     results = result_accumulator(context, ExportResult)
     started_at = time.monotonic()
@@ -119,7 +119,7 @@ def exported_rows(plan: ExportPlan, partition: int, format: FileFormat) -> "Iter
         segments = plan.segments(partition, codec)
         progress.start(sum(segment.end - segment.start for segment in segments))
         for log, start, end in segments:
-            columns = EventBatches(aggregate, log, plan.personal) if format == "parquet" else None
+            columns = EventBatches(aggregate, log, plan.with_personal_values) if format == "parquet" else None
             for records in progress.track(log.events(start, end), start, end):
                 yield event_lines(log, records) if columns is None else columns.batch(records)
         codec.check_no_lost_keys()
@@ -128,6 +128,6 @@ def exported_rows(plan: ExportPlan, partition: int, format: FileFormat) -> "Iter
 def _open_codec(plan: ExportPlan, aggregate: Aggregate) -> RecordCodec:
     """Return the codec that decrypts the events' personal fields, or redacts them."""
     connection = plan.connection
-    if plan.personal:
+    if plan.with_personal_values:
         return decrypting_codec(connection, plan.topics, aggregate)
     return redacting_codec(connection, aggregate)

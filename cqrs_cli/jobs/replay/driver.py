@@ -1,5 +1,5 @@
-"""The driver of `cqrs replay`: folds all aggregates of a type from the events topic alone, with Spark tasks by
-partition.
+"""The driver of `cqrs replay`: folds all aggregates of a type from the events topic alone, with one or more Spark tasks
+for each partition.
 
 Results return through an accumulator. A task returns an inconsistency as a value, too, so Spark sees no failed task.
 """
@@ -22,7 +22,7 @@ from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.registry import load
 from cqrs_cli.scans.replay.fold import EMPTY_TOTAL, Total
-from cqrs_cli.scans.replay.task import ReplayPlan, ReplayResult, total_part
+from cqrs_cli.scans.replay.task import ReplayPlan, ReplayResult, replay_part
 from cqrs_cli.telemetry.task_reports import JobProgress, MakeListener, TaskReports
 
 if TYPE_CHECKING:
@@ -54,11 +54,13 @@ def plan_replay(
     return ReplayPlan(connection, topics, package, root, bounds, key_space, until)
 
 
-def parts_per_partition(tasks: int, partitions: int) -> int:
-    """Return into how many parts each partition is divided, so that `tasks` concurrent tasks are busy: one part, unless
-    there are at least twice as many tasks as partitions.
+def parts_per_partition(task_count: int, partition_count: int) -> int:
+    """Return the number of parts into which each partition is divided, so that `task_count` concurrent tasks
+    are busy.
+
+    It is 1 unless there are at least twice as many tasks as partitions.
     """
-    return max(1, tasks // max(1, partitions))
+    return max(1, task_count // max(1, partition_count))
 
 
 def replay_events(
@@ -70,8 +72,8 @@ def replay_events(
 ) -> ReplaySummary:
     """Fold all events; `show` is called several times a second. With a target, write the aggregates.
 
-    Raises the gravest error of the tasks: `ContradictionError`, with the offset, for a log that contradicts itself.
-    Then the target is unchanged.
+    Raises the gravest error of the tasks, such as `ContradictionError`, with the offset, for a log that contradicts
+    itself. After an error the target is unchanged. `make_listener` replaces the receiver of progress reports in tests.
     """
     results = result_accumulator(context, ReplayResult)
     started_at = time.monotonic()
@@ -101,7 +103,7 @@ def _state_class(plan: ReplayPlan) -> type[State]:
 
 def _replay_task(plan: ReplayPlan, task: int) -> ReplayResult:
     """The task that Spark runs on a worker if there is no target."""
-    return total_part(with_shipped_code(plan), task)
+    return replay_part(with_shipped_code(plan), task)
 
 
 def _offsets_by_task(plan: ReplayPlan) -> dict[int, int | None]:

@@ -63,7 +63,9 @@ def aggregate_rows(
                         columns = StateColumns(fold.aggregate.state) if format == "parquet" else None
                         fold_rows = fold.rows()
                         remaining_rows = (
-                            fold_rows if plan.personal else redacted_rows(fold.aggregate, fold_rows)
+                            fold_rows
+                            if plan.with_personal_values
+                            else redacted_rows(fold.aggregate, fold_rows)
                         )
                         while rows := list(islice(remaining_rows, ROWS_PER_BATCH)):
                             yield _json_lines(rows) if columns is None else columns.batch(rows)
@@ -98,8 +100,9 @@ class StateColumns:
 
 
 def redacted_rows(aggregate: Aggregate, rows: Iterable[AggregateRow]) -> Iterator[AggregateRow]:
-    """Yield the rows with redacted personal fields. Decoding does not redact all of them: values from before the
-    field's annotation are unencrypted in the log.
+    """Yield the rows with redacted personal fields.
+
+    Decoding redacts only encrypted values. Values that were written before their field was annotated are unencrypted.
     """
     for row in rows:
         state = aggregate.personal.redact(row.decoded)

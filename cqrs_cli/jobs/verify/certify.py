@@ -19,7 +19,7 @@ from cqrs_cli.kafka.admin.topics import Admin, find_with_extras
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.fault import RecordFault
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.topics.checks import aggregate_topics, missing_topics
+from cqrs_cli.kafka.topics.checks import aggregate_topics, missing_topics_error
 from cqrs_cli.kafka.topics.topics import KINDS, AggregateTopics, Kind, Topics
 from cqrs_cli.proof.certificate import (
     STRETCH,
@@ -48,21 +48,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CertifyPlan:
-    """The data that every task needs. `cuts`: kind of topic → the end of each partition in an earlier certificate."""
+    """The data that every task needs."""
 
     connection: Connection
     aggregate_topics: AggregateTopics
-    cuts: Mapping[Kind, list[int]]
+    cuts: Mapping[Kind, list[int]]  # topic → the end offset of each partition in an earlier certificate
     lineage: CertifiedLineage | None = None  # the partition history of a repartitioned aggregate
-    stretch_size: int = STRETCH  # number of offsets in a stretch
+    stretch_size: int = STRETCH  # number of offsets in a stretch, a range with one hash
     report_address: Address | None = None  # where tasks send progress reports
 
 
 class CertifiedPartition(NamedTuple):
-    """One partition's five logs, or the error that ends the job. Each log has its certificate and, if a cut divides a
-    stretch, the part of this stretch before the cut.
-    """
+    """The hashes of one partition's five logs, or the error that ends the job."""
 
+    #: The certificate of each log, and, if a cut divides a stretch, the part of this stretch before the cut.
     logs: Mapping[Kind, tuple[LogCertificate, Stretch | None]] = {}
     error: CqrsError | None = None
 
@@ -87,12 +86,13 @@ class LineageChange(TopicChange):
 
 
 class CertificateResult(NamedTuple):
-    """The result of all partitions; `changes` since an earlier certificate, if there was one."""
+    """The result of all partitions. `changes` is empty without an earlier certificate."""
 
     certificate: Certificate
     changes: list[TopicChange]
     checked_count: int  # number of records that were compared with the earlier certificate
-    deleted_counts: dict[str, int]  # topic → number of records that retention has deleted since
+    # Topic → number of records in stretches of which retention has deleted a part.
+    deleted_counts: dict[str, int]
     seconds: float
 
     @property
@@ -107,7 +107,7 @@ def plan_certify(
     """Return the plan of a certificate of all committed records. Raises `ConfigurationError` for missing topics."""
     with Admin(connection) as admin:
         topic_infos, extras = find_with_extras(admin, topics)
-        if (error := missing_topics(topics, topic_infos)) is not None:
+        if (error := missing_topics_error(topics, topic_infos)) is not None:
             raise error
         described_topics = aggregate_topics(topics, admin.cluster_id(), topic_infos, extras)
     cuts: dict[Kind, list[int]] = {
@@ -197,10 +197,10 @@ def compare_all(
         for partition, log in enumerate(earlier_topic.partitions):
             comparison = _compare_log(plan, log, partition_logs, partition, kind)
             changes += [TopicChange(name, kind, partition, *change) for change in comparison.changes]
-            checked_count += comparison.checked
-            if comparison.deleted:
-                deleted_counts[name] = deleted_counts.get(name, 0) + comparison.deleted
-            if comparison.deleted and kind == "events":
+            checked_count += comparison.unchanged_count
+            if comparison.deleted_count:
+                deleted_counts[name] = deleted_counts.get(name, 0) + comparison.deleted_count
+            if comparison.deleted_count and kind == "events":
                 start = partition_logs[partition][kind][0].start
                 changes.append(
                     TopicChange(name, kind, partition, start, f"begins at {start}: events were deleted")

@@ -16,11 +16,11 @@ from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.fault import RecordFault
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.topics.acls import denied_acls, required_acls
+from cqrs_cli.kafka.topics.acls import denied_acls_error, required_acls
 from cqrs_cli.kafka.topics.topics import Kind, TopicPlan, Topics
 from cqrs_cli.keyspace.key_space import read_key_space
 from cqrs_cli.proof.findings import MAX_LISTED, Report
-from cqrs_cli.proof.fingerprints import FitsCommand, fingerprint_check_of, fits_without_code
+from cqrs_cli.proof.fingerprints import FingerprintCheck, fingerprint_check_of, fits_without_code
 from cqrs_cli.registry import load, names
 from cqrs_cli.scans.verify.checkpoints import CheckpointScope
 from cqrs_cli.scans.verify.forwarded import find_lost_commands
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings
 
 
-class PlacedViolation(RecordFault):
+class LocatedViolation(RecordFault):
     """A violation with its topic and partition."""
 
     def __str__(self) -> str:
@@ -44,24 +44,22 @@ class PlacedViolation(RecordFault):
 
 
 class VerifySummary(NamedTuple):
-    """The result of all partitions. `comparisons`: partition → the comparison with its shard, if it was requested."""
+    """The result of all partitions. Mappings have the number of the partition as key."""
 
     reports: dict[int, Report]
-    violations: list[PlacedViolation]
+    violations: list[LocatedViolation]
     violation_count: int
-    comparisons: dict[int, ShardComparison]
+    comparisons: dict[int, ShardComparison]  # comparisons with the shards; empty unless requested
     seconds: float
-    earlier_reports: Mapping[int, Report] = {}  # partition → the report of an earlier verification
-    restart_reasons: Mapping[
-        int, str
-    ] = {}  # partition → why its verification did not start at its checkpoint
+    earlier_reports: Mapping[int, Report] = {}  # reports of the earlier verification that is continued
+    restart_reasons: Mapping[int, str] = {}  # why a partition was verified from its beginning
 
     def total(self, name: str) -> int:
-        """Return the sum of one number of the reports."""
+        """Return the sum over all reports of the attribute `name`, such as `commands`."""
         return sum(getattr(report, name) for report in self.reports.values())
 
     def new_total(self, name: str) -> int:
-        """Return the part of a sum that no earlier verification has covered."""
+        """Return the part of `total` that no earlier verification has covered."""
         earlier_sum: int = sum(getattr(report, name) for report in self.earlier_reports.values())
         return self.total(name) - earlier_sum
 
@@ -74,21 +72,23 @@ def plan_verify(
     connection: Connection,
     topics: Topics,
     settings: "Settings",
-    shards: Path | None = None,
+    shards_folder: Path | None = None,
     longest_window: timedelta | None = None,
 ) -> VerificationPlan:
-    """Return the plan to verify all committed records, and the shards in the folder `shards` if it is given.
+    """Return the plan to verify all committed records, and the shards in `shards_folder` if it is given.
 
     If the project has no aggregates, events are verified without their code.
 
-    After a change of `dedup_window`, the settings hold the shortest window there ever was, and `longest_window` is the
-    longest. Raises `ConfigurationError` for missing ACLs, and for topics that are missing or set up wrongly.
+    After a change of the dedup window, `settings.dedup_window` must be the shortest window of all runs, and
+    `longest_window` the longest.
+
+    Raises `ConfigurationError` for missing ACLs, and for topics that are missing or set up wrongly.
     """
     package = settings.aggregates if names(settings.aggregates, settings.root) else None
     personal = package is not None and load(topics.aggregate, package, settings.root).has_personal_fields
     with Admin(connection) as admin:
         if missing_acls := admin.missing_acls(required_acls("read", topics, personal)):
-            raise denied_acls(missing_acls, "read")
+            raise denied_acls_error(missing_acls, "read")
         aggregate_topics = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
     return VerificationPlan(
         connection,
@@ -98,14 +98,14 @@ def plan_verify(
         read_key_space(connection, topics, settings.partitioner, aggregate_topics.partitions),
         milliseconds(settings.dedup_window),
         milliseconds(longest_window or settings.dedup_window),
-        shards,
-        max_earliness=milliseconds(settings.max_clock_skew),
+        shards_folder,
+        clock_tolerance=milliseconds(settings.max_clock_skew),
     )
 
 
 def checkpoint_scope(plan: VerificationPlan) -> CheckpointScope:
     """Return the topics and settings that a verification covers."""
-    aggregate_topics = plan.aggregate
+    aggregate_topics = plan.aggregate_topics
     return CheckpointScope(
         aggregate=aggregate_topics.topics.aggregate,
         cluster=aggregate_topics.cluster_id,
@@ -114,7 +114,7 @@ def checkpoint_scope(plan: VerificationPlan) -> CheckpointScope:
         },
         partitions=aggregate_topics.partitions,
         partitioner=plan.key_space.partitioner,
-        dedup_window=plan.window,
+        dedup_window=plan.dedup_window,
         longest_window=plan.longest_window,
         counts=plan.key_space.counts if plan.key_space.was_repartitioned else (),
     )
@@ -126,10 +126,13 @@ def verify_topics(
     show: Callable[[JobProgress], None] = lambda progress: None,
     make_listener: MakeListener = TaskReports,
 ) -> VerifySummary:
-    """Verify every partition; `show` is called several times a second. Raises the tasks' gravest error."""
+    """Verify every partition; `show` is called several times a second. Raises the tasks' gravest error.
+
+    `make_listener` replaces the receiver of progress reports in tests.
+    """
     results = result_accumulator(context, VerificationResult)
     started_at = time.monotonic()
-    partitions = range(plan.aggregate.partitions)
+    partitions = range(plan.aggregate_topics.partitions)
     with make_listener(driver_address(context), dict.fromkeys(partitions)) as reports:
         task = partial(_verify_task, replace(plan, report_address=reports.address))
         job = partial(run_on_workers, context, partitions, task, results)
@@ -147,7 +150,7 @@ def verify_in_process(plan: VerificationPlan) -> VerifySummary:
     `verify_in_process(plan_verify(connection, topics, settings)).violations` is empty when all is well.
     """
     started_at = time.monotonic()
-    results = [verify_partition(plan, partition) for partition in range(plan.aggregate.partitions)]
+    results = [verify_partition(plan, partition) for partition in range(plan.aggregate_topics.partitions)]
     raise_gravest(results)
     return _summarize(plan, results, time.monotonic() - started_at)
 
@@ -163,14 +166,16 @@ def _summarize(
     plan: VerificationPlan, results: Iterable[VerificationResult], seconds: float
 ) -> VerifySummary:
     results = list(results)
-    topics, reports = plan.aggregate.topics, {result.partition: result.report for result in results}
+    topics, reports = plan.aggregate_topics.topics, {result.partition: result.report for result in results}
     log = PartitionLog(plan.connection, topics, 0)
     lost_commands = [
-        PlacedViolation(topics.outcomes, "outcomes", *lost)
-        for lost in find_lost_commands(log, reports, plan.max_earliness, partial(_fingerprint_check, plan))
+        LocatedViolation(topics.outcomes, "outcomes", *command)
+        for command in find_lost_commands(
+            log, reports, plan.clock_tolerance, partial(_fingerprint_check, plan)
+        )
     ]
     violations = [
-        PlacedViolation(
+        LocatedViolation(
             topics.name(kind),
             kind,
             result.keys_partition if kind == "keys" else result.partition,
@@ -184,11 +189,15 @@ def _summarize(
     return VerifySummary(
         reports=reports,
         violations=violations + lost_commands[:MAX_LISTED],
-        violation_count=_require_no_split(plan, violation_count),
-        comparisons={result.partition: result.compared for result in results if result.compared is not None},
+        violation_count=_confirm_violations(plan, violation_count),
+        comparisons={
+            result.partition: result.shard_comparison
+            for result in results
+            if result.shard_comparison is not None
+        },
         seconds=seconds,
         earlier_reports={
-            result.partition: result.earlier for result in results if result.earlier is not None
+            result.partition: result.earlier_report for result in results if result.earlier_report is not None
         },
         restart_reasons={
             result.partition: result.restart_reason for result in results if result.restart_reason
@@ -196,16 +205,18 @@ def _summarize(
     )
 
 
-def _fingerprint_check(plan: VerificationPlan) -> FitsCommand:
-    """Return the check of fingerprints. Without the aggregate's code, any member of a command may be personal."""
+def _fingerprint_check(plan: VerificationPlan) -> FingerprintCheck:
+    """Return the check of fingerprints. Without the aggregate's code it accepts any omitted personal member."""
     if plan.package is None:
         return fits_without_code
-    return fingerprint_check_of(load(plan.aggregate.topics.aggregate, plan.package, plan.root))
+    return fingerprint_check_of(load(plan.aggregate_topics.topics.aggregate, plan.package, plan.root))
 
 
-def _require_no_split(plan: VerificationPlan, violations: int) -> int:
-    """Return the number of violations; raises `UnavailableError` if partitions have split since the plan."""
-    topics, count = plan.aggregate.topics, plan.aggregate.partitions
+def _confirm_violations(plan: VerificationPlan, violations: int) -> int:
+    """Return the number of violations, unless partitions have split since the plan: then raise `UnavailableError`,
+    because the violations may come from the split.
+    """
+    topics, count = plan.aggregate_topics.topics, plan.aggregate_topics.partitions
     partitioner = plan.key_space.partitioner
     if violations and read_key_space(plan.connection, topics, partitioner, count) != plan.key_space:
         raise UnavailableError(

@@ -1,5 +1,6 @@
 """The Spark session: quiet, on loopback, and gone when its driver is gone, however the driver ends."""
 
+import json
 import os
 import signal
 import socket
@@ -18,7 +19,7 @@ import pytest
 
 from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError, UsageError
 from cqrs_cli.jobs.engine.jvm import start_error
-from cqrs_cli.jobs.engine.session import FIXED, LOG_PROPERTY, session, ship_archive, spark_failure
+from cqrs_cli.jobs.engine.session import FIXED_PROPERTIES, LOG_PROPERTY, session, ship_archive, spark_failure
 from cqrs_cli.jobs.engine.slots import wait_for_slots
 from tests.support.waiting import eventually
 
@@ -59,20 +60,49 @@ except KeyboardInterrupt:
     print("interrupted")
 """
 
+#: Two sessions, one after the other.
 SESSION_PROGRAM = """
 import sys
 from pathlib import Path
 from cqrs_cli.jobs.engine.session import session
 
-conf = dict(pair.split("=", 1) for pair in sys.argv[3:])
-with session(sys.argv[1], conf, Path(sys.argv[2]), "tries") as context:
-    print(context.parallelize([1, 2], 2).sum())
+for _ in range(2):
+    with session("local[1]", {}, Path(sys.argv[1]), "tries") as context:
+        print(context.parallelize([1, 2], 2).sum())
 """
 
+#: Sessions that do not start.
+FAILING_PROGRAM = """
+import json, sys
+from pathlib import Path
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.jobs.engine.session import session
 
-def run_python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+for master, conf in json.loads(sys.argv[2]):
+    try:
+        with session(master, conf, Path(sys.argv[1]), "fails"):
+            print("started")
+    except ConfigurationError as error:
+        print(error.message.splitlines()[0])
+"""
+
+#: (master, properties, the error)
+START_ERRORS: list[tuple[str, dict[str, str], str]] = [
+    ("nowhere", {}, "Spark does not start: Master must"),
+    ("local[x]", {}, "Spark rejects the master local[x]: Could not parse"),
+    ("local[1]", {"spark.driver.memory": "x"}, "Spark does not start: Invalid maximum heap size"),
+    ("local[1]", {"spark.local.dir": "/proc/none"}, "Spark does not start: Failed to create"),
+    ("local[1]", {"spark.task.cpus": "9"}, "Spark does not start: The number of cores"),
+]
+
+
+def run_python(code: str, *arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", code, *map(str, arguments)],
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
 
 
@@ -106,7 +136,15 @@ def start_hanging_driver(
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "signal_number",
+    [
+        signal.SIGKILL,
+        # `test_a_signal_leaves_nothing_running` sends the other signals to a demo.
+        pytest.param(signal.SIGTERM, marks=pytest.mark.nightly),
+        pytest.param(signal.SIGINT, marks=pytest.mark.nightly),
+    ],
+)
 def test_stopped_driver_leaves_no_process(
     start_hanging_driver: Callable[[], tuple["subprocess.Popen[bytes]", list[int]]],
     signal_number: signal.Signals,
@@ -119,48 +157,43 @@ def test_stopped_driver_leaves_no_process(
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_session_logs_to_its_file(tmp_path: Path) -> None:
+def test_two_sessions_in_one_process(tmp_path: Path) -> None:
+    """Both sessions log to their file only, and ignore the variables of another Spark."""
+    (tmp_path / "core-site.xml").write_text(
+        "<configuration><property><name>fs.defaultFS</name><value>hdfs://127.0.0.1:1</value></property></configuration>"
+    )
+    variables = {
+        "HADOOP_CONF_DIR": str(tmp_path),
+        "SPARK_LOCAL_DIRS": "/proc/none",
+        "PYSPARK_GATEWAY_PORT": "1",
+        "PYTHONWARNINGS": "error",
+    }
     log = tmp_path / "log" / "spark.log"
-    process = run_python(SESSION_PROGRAM, "local[1]", log)
-    assert (process.stdout, process.stderr, process.returncode) == ("3\n", "", 0)
+    process = run_python(SESSION_PROGRAM, log, **variables)
+    assert (process.stdout, process.stderr, process.returncode) == ("3\n3\n", "", 0)
     assert "NativeCodeLoader" in log.read_text()
     assert [stat.S_IMODE(path.stat().st_mode) for path in (log, log.parent)] == [0o600, 0o700]
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("master", "conf", "reason"),
-    [
-        ("nowhere", [], "Spark does not start: Master must"),
-        ("local[x]", [], "Spark rejects the master local[x]: Could not parse"),
-        ("local[1]", ["spark.driver.memory=x"], "Spark does not start: Invalid maximum heap size"),
-        ("local[1]", ["spark.local.dir=/proc/none"], "Spark does not start: Failed to create"),
-        ("local[1]", ["spark.task.cpus=9"], "Spark does not start: The number of cores"),
-    ],
-)
-def test_start_error_of_spark_is_one_line(tmp_path: Path, master: str, conf: list[str], reason: str) -> None:
-    process = run_python(SESSION_PROGRAM, master, tmp_path / "spark.log", *conf)
-    assert f"cqrs_cli.errors.ConfigurationError: {reason}" in process.stderr.splitlines()[-1]
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_two_sessions_in_one_process(tmp_path: Path) -> None:
-    program = SESSION_PROGRAM.replace("with ", "for _ in 'ab':\n  with ").replace(
-        "\n    print", "\n      print"
-    )
-    assert run_python(program, "local[1]", tmp_path / "spark.log").stdout == "3\n3\n"
+def test_start_errors_of_spark_are_lines(tmp_path: Path) -> None:
+    sessions = json.dumps([(master, conf) for master, conf, _ in START_ERRORS])
+    process = run_python(FAILING_PROGRAM, tmp_path / "spark.log", sessions)
+    lines = process.stdout.splitlines()
+    assert len(lines) == len(START_ERRORS), process.stderr
+    for line, (_, _, reason) in zip(lines, START_ERRORS, strict=True):
+        assert line.startswith(reason)
 
 
 @pytest.mark.spark
 def test_unwritable_log_is_a_configuration_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    process = run_python(SESSION_PROGRAM, "local[1]", tmp_path / "file" / "spark.log")
+    process = run_python(SESSION_PROGRAM, tmp_path / "file" / "spark.log")
     assert "ConfigurationError: cannot write" in process.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize("key", FIXED)
+@pytest.mark.parametrize("key", FIXED_PROPERTIES)
 def test_fixed_settings_cannot_be_changed(tmp_path: Path, key: str) -> None:
     with (
         pytest.raises(UsageError, match=f"--conf {key}=other"),
@@ -258,24 +291,6 @@ def test_full_disk_is_named() -> None:
     error = spark_failure(context, spark_error)
     assert isinstance(error, ConfigurationError)
     assert error.message == "Spark gave up: No space left on device"
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_variables_of_another_spark_are_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "core-site.xml").write_text(
-        "<configuration><property><name>fs.defaultFS</name><value>hdfs://127.0.0.1:1</value></property></configuration>"
-    )
-    variables = {
-        "HADOOP_CONF_DIR": str(tmp_path),
-        "SPARK_LOCAL_DIRS": "/proc/none",
-        "PYSPARK_GATEWAY_PORT": "1",
-        "PYTHONWARNINGS": "error",
-    }
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    process = run_python(SESSION_PROGRAM, "local[1]", tmp_path / "spark.log")
-    assert (process.stdout, process.returncode) == ("3\n", 0)
 
 
 @pytest.mark.spark

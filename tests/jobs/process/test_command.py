@@ -90,8 +90,8 @@ def test_orders_are_paid_then_shipped(shop: Project, tmp_path: Path) -> None:
         assert event_types(payments, f"o-{number}") == ["payment.Requested", "payment.Paid"]
         assert event_types(orders, f"o-{number}") == ["order.Placed", "order.LineAdded", "order.Shipped"]
     for harness, count_per_order in ((orders, 4), (payments, 2)):
-        sent = [record for number in range(2) for record in harness.records("commands", number)]
-        assert len(sent) == 20 * count_per_order
+        sent_records = [record for number in range(2) for record in harness.records("commands", number)]
+        assert len(sent_records) == 20 * count_per_order
 
 
 def test_failing_process_manager_ends_with_1(shop: Project) -> None:

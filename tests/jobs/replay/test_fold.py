@@ -7,7 +7,7 @@ from aggregates import counter
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.digest import aggregate_digest
 from cqrs_cli.scans.replay.fold import EMPTY_TOTAL, ReplayFold, ReplayFoldError, Total
-from cqrs_cli.scans.replay.parts import in_part, part_of
+from cqrs_cli.scans.replay.parts import are_in_part, part_of
 from tests.support.eventlog import NOON, counter_event
 
 AGGREGATE = Aggregate.of("counter", counter.decider)
@@ -123,6 +123,6 @@ def test_contradiction_has_its_offset(values: list[bytes | None], reason: str) -
 def test_another_aggregates_key_is_refused() -> None:
     """A part of a partition has the aggregates in a range of key hashes. Only a part checks the keys of its events."""
     parts = [part_of(number, 2) for number in range(2)]
-    (other_part,) = (part for part in parts if in_part([b"a"], part) == [False])
+    (other_part,) = (part for part in parts if are_in_part([b"a"], part) == [False])
     with pytest.raises(ReplayFoldError, match="offset 0: the event of 'a' has the key of another aggregate"):
         ReplayFold(AGGREGATE, part=other_part).fold([counter_event("a", 1)], [0].__getitem__)

@@ -115,7 +115,7 @@ def test_task_reports_while_it_reads(connection: Connection, log: Topics) -> Non
     task_reports = RecordingTaskReports({0: 12_000})
     with task_reports:
         assert (
-            task.total_part(
+            task.replay_part(
                 replace(plan, report_address=task_reports.address, report_interval=0.0), 0
             ).total.events
             == 12_000

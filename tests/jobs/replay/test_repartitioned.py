@@ -12,7 +12,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.registry import load
 from cqrs_cli.scans.replay.fold import Total
-from cqrs_cli.scans.replay.task import total_part
+from cqrs_cli.scans.replay.task import replay_part
 from tests.support import ROOT
 from tests.support.eventlog import append_records, counter_event
 from tests.support.repartitioned_log import COUNTER_IDS, GrowingCounters
@@ -94,7 +94,7 @@ def test_fault_after_repartitioning_names_its_offset(log: GrowingCounters) -> No
     subject = next(subject for subject in COUNTER_IDS if log.partition_of(subject) >= 4)
     append_records(log.connection, log.topics.events, log.partition_of(subject), [counter_event(subject, 3)])
     plan = plan_replay(log.connection, log.topics, "aggregates", ROOT)
-    error = total_part(plan, log.partition_of(subject)).error
+    error = replay_part(plan, log.partition_of(subject)).error
     assert isinstance(error, ContradictionError)
     assert f"{log.topics.events}:{log.partition_of(subject)}@0" in str(
         error

@@ -16,7 +16,7 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.scans.replay import limit
 from cqrs_cli.scans.replay.fold import EMPTY_TOTAL, AggregateRow, ReplayFold, ReplayFoldError, Total
 from cqrs_cli.scans.replay.limit import MemoryLimit
-from cqrs_cli.scans.replay.parts import WHOLE, in_part, part_of
+from cqrs_cli.scans.replay.parts import WHOLE, are_in_part, part_of
 from tests.jobs.replay.limits import MaxAggregates
 from tests.support import ROOT
 from tests.support.disks import limit_file_size
@@ -75,7 +75,7 @@ def test_parts_add_up_to_the_total(
     keys = [f"a{number}".encode() for number, _ in history]
     for part in [part_of(number, parts) for number in range(parts)]:
         part_total, part_rows = total_and_rows(
-            list(compress(values, in_part(keys, part))), max_aggregates, part=part
+            list(compress(values, are_in_part(keys, part))), max_aggregates, part=part
         )
         total, rows = total.plus(part_total), rows + part_rows
     assert (total, sorted(rows)) == total_and_rows(values, None)
@@ -91,8 +91,8 @@ def test_spilled_contradiction_has_its_offset() -> None:
 
 def test_limit_stays_where_it_was_reached() -> None:
     """Freed memory is not returned to the system: the count at which the limit was reached stays the maximum."""
-    used = [100, 100, 1001, 1001, 1001, 1100]
-    limit = MemoryLimit(1000, lambda: used.pop(0), min_aggregates=2)
+    measurements = [100, 100, 1001, 1001, 1001, 1100]
+    limit = MemoryLimit(1000, lambda: measurements.pop(0), min_aggregates=2)
     assert [limit.is_reached(count) for count in (5, 10, 5, 10, 6)] == [False, True, False, True, True]
 
 

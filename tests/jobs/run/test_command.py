@@ -12,9 +12,9 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from cqrs_cli.failpoints import POINTS
 from cqrs_cli.kafka import offsets
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.observer import POINTS
 from cqrs_cli.ownership.claim import TERMINAL, parse_claim
 from tests.support.processes import living_processes, parent_of, process_tree, python_workers
 from tests.support.project import (

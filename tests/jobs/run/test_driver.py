@@ -17,7 +17,7 @@ from cqrs_cli.ownership.claim import TERMINAL
 from cqrs_cli.runs.plan_watch import PlanChangedError
 from cqrs_cli.runs.progress import BrokerAnswer, Progress
 from cqrs_cli.runs.snapshot import Rebuild, Snapshot
-from cqrs_cli.telemetry.datagrams import DatagramSender
+from cqrs_cli.telemetry.datagrams import DatagramSender, send_message
 from tests.support.commands import CommandRecord, increment_commands
 from tests.support.driver import FakeSparkContext, owner_task, run_driver
 from tests.support.harness import TopicHarness
@@ -212,11 +212,7 @@ def test_notes_arrive_while_owners_work(counters: TopicHarness) -> None:
 
     def report_note_and_work(plan: Plan) -> list[OwnerResult]:
         assert plan.reports is not None
-        sender = DatagramSender(plan.reports)
-        sender.send_body(
-            encode_report(OwnerReport("counter", 0, 0, 0, 1, "decide", notes=["the code changed"]))
-        )
-        sender.close()
+        send_message(plan.reports, "the code changed")
         eventually(lambda: notes)
         first, *_ = run_plan_task(replace(plan, reports=None))
         return [replace(first, notes=("the code changed", "another"))]

@@ -103,8 +103,8 @@ def test_ready_while_every_owner_decides(endpoint: Endpoint[Snapshot], clock: Cl
     assert get_json(endpoint, "/readyz") == (200, {"ready": True, "waiting": {}})
 
 
-def test_standby_is_ready_for_updates(endpoint: Endpoint[Snapshot], clock: Clock) -> None:
-    """A standby is not ready for other clients, because it decides no commands."""
+def test_standby_is_ready_for_rolling_updates(endpoint: Endpoint[Snapshot], clock: Clock) -> None:
+    """Without `?standby`, a standby is not ready, because it decides no commands."""
     endpoint.update(snapshot(clock(), "warm", PARTITION))
     assert get(endpoint, "/readyz?standby")[0] == 503
     endpoint.update(snapshot(clock(), "standby", PARTITION))

@@ -22,13 +22,13 @@ def registry_with(snapshot: Snapshot | None) -> CollectorRegistry:
 def test_process_managers_are_counted() -> None:
     labels = {"process": "checkout", "aggregate": "order", "partition": "0"}
     value = registry_with(
-        replace(run_snapshot(owner_report()), processes=process_progress())
+        replace(run_snapshot(owner_report()), process_progress=process_progress())
     ).get_sample_value
     assert value("cqrs_process_position", labels) == 95
     assert value("cqrs_process_lag_events", labels) == 5
     assert (value("cqrs_process_partition_owned", labels), value("cqrs_ready")) == (1, 1)
     value = registry_with(
-        replace(run_snapshot(owner_report()), processes=process_progress(claimed=False))
+        replace(run_snapshot(owner_report()), process_progress=process_progress(claimed=False))
     ).get_sample_value
     assert (value("cqrs_process_partition_owned", labels), value("cqrs_ready")) == (0, 0)
 

@@ -23,16 +23,16 @@ def test_own_pauses_are_not_idle_time() -> None:
         now += 60.0
         return {PARTITION: CommittedClaim(next(offsets), OTHER_CLAIM)}
 
-    idle = wait_for_idle_names(
+    idle_names = wait_for_idle_names(
         poll_claims, {PARTITION: 2}, lambda partition: partition.aggregate, notes.append, 5.0, lambda: now
     )
-    assert (idle, len(notes)) == (set(), 1)
+    assert (idle_names, len(notes)) == (set(), 1)
 
 
 def test_blocked_runs_are_waited_for() -> None:
     """A client's open transaction hides the remaining commands for longer than the timeout."""
     times, blocked = iter(map(float, range(0, 99, 9))), iter([True, False])
-    idle = wait_for_idle_names(
+    idle_names = wait_for_idle_names(
         lambda: {PARTITION: CommittedClaim(1, OTHER_CLAIM)},
         {PARTITION: 2},
         lambda partition: partition.aggregate,
@@ -41,12 +41,12 @@ def test_blocked_runs_are_waited_for() -> None:
         lambda: next(times),
         lambda partition, committed: next(blocked),
     )
-    assert (idle, next(blocked, None)) == ({"counter"}, None)
+    assert (idle_names, next(blocked, None)) == ({"counter"}, None)
 
 
 def test_idle_runs_are_not_waited_for() -> None:
     times = iter([0.0, 1.0, 5.9, 6.0, 6.1, 6.2])
-    idle = wait_for_idle_names(
+    idle_names = wait_for_idle_names(
         lambda: {PARTITION: CommittedClaim(1, OTHER_CLAIM)},
         {PARTITION: 2},
         lambda partition: partition.aggregate,
@@ -54,4 +54,4 @@ def test_idle_runs_are_not_waited_for() -> None:
         5.0,
         lambda: next(times),
     )
-    assert (idle, next(times, None)) == ({"counter"}, None)
+    assert (idle_names, next(times, None)) == ({"counter"}, None)

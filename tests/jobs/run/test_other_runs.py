@@ -41,8 +41,8 @@ def test_due_deferred_commands_are_undecided(
     )
     earlier_plan = harness.plan()
     run_plan(earlier_plan)
-    due = harness.records("commands")[0].timestamp + 300
-    eventually(lambda: due < time.time() * 1000)
+    due_time = harness.records("commands")[0].timestamp + 300
+    eventually(lambda: due_time < time.time() * 1000)
     plan = harness.plan()
     assert undecided_part(plan, notes.append, timeout=3600) is None, (
         "the claim of the earlier run still counts as active"
@@ -72,7 +72,7 @@ def test_active_run_is_waited_for(counters: TopicHarness, notes: list[str]) -> N
             counters.send(*increment_commands(100, first=100 * batch))
             plan = counters.plan()
             assert undecided_part(plan, notes.append) is None
-            assert plan.targets == dict.fromkeys(plan.partitions(), (batch + 1) * 100)
+            assert plan.end_offsets == dict.fromkeys(plan.partitions(), (batch + 1) * 100)
             assert len(counters.outcomes()) >= 100 * (batch + 1)
         assert counters.owning_run() == running_run.plan.run
         assert active_runs(counters.plan()) == {running_run.plan.run: 2000}
@@ -97,10 +97,10 @@ def test_plan_covers_only_undecided_aggregates(
     run_plan(counters.plan())
     bank.send(*mixed_commands(5))
     plan, counters_plan = bank.plan(), counters.plan()
-    assert plan.targets is not None and counters_plan.targets is not None
+    assert plan.end_offsets is not None and counters_plan.end_offsets is not None
     combined_plan = replace(
         plan,
         topics={**plan.topics, **counters_plan.topics},
-        targets={**plan.targets, **counters_plan.targets},
+        end_offsets={**plan.end_offsets, **counters_plan.end_offsets},
     )
     assert undecided_part(combined_plan, notes.append) == plan

@@ -67,8 +67,8 @@ def test_positions_are_grouped_by_partition(bank: TopicHarness) -> None:
 
 def test_once_ends_at_current_end(counters: TopicHarness) -> None:
     counters.send(*increment_commands(4))
-    assert counters.plan().targets == {("counter", 0): 4}
-    assert counters.plan(once=False).targets is None
+    assert counters.plan().end_offsets == {("counter", 0): 4}
+    assert counters.plan(once=False).end_offsets is None
 
 
 def test_decide_timeout_is_in_the_plan(counters: TopicHarness) -> None:

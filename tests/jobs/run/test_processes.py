@@ -68,8 +68,8 @@ def test_one_run_decides_commands_and_reacts(harness: ProcessHarness, payments: 
     harness.place_orders(0, 5)
     payments.send(command("payment.Request", "o-x", "Request-o-x", {"customer": "ann"}))
     result, _ = drive(payments.plan(), harness.plan())
-    assert result.processes is not None
-    assert (result.processes.events, result.processes.commands) == (
+    assert result.process_progress is not None
+    assert (result.process_progress.events, result.process_progress.commands) == (
         5,
         10,
     )  # a request and a deferred cancellation
@@ -108,7 +108,7 @@ def test_stopped_process_ends_the_run(harness: ProcessHarness, payments: TopicHa
     plan, process_plan = payments.plan(once=False), harness.plan(once=False)
     refusing_plan = replace(
         process_plan,
-        commands={name: command for name, command in process_plan.commands.items() if name != "payment"},
+        outputs={name: output for name, output in process_plan.outputs.items() if name != "payment.commands"},
     )
 
     def place_once_claimed() -> None:
@@ -166,10 +166,10 @@ def harness_cli(harness: ProcessHarness) -> Cli:
 
 
 def test_processes_without_a_topic_wait(harness: ProcessHarness, capsys: pytest.CaptureFixture[str]) -> None:
-    """A process manager without a topic runs only if it is named. A position for another one is refused."""
+    """A process manager without a topic runs only if it is named. A run without process managers refuses --skip."""
     cli = harness_cli(harness)
     assert [process.name for process in selected_processes(cli, harness.connection, None)] == ["checkout"]
-    harness.delete_topics(harness.topics.positions)
+    harness.delete_topics(harness.topics.positions_topic)
     assert selected_processes(cli, harness.connection, None) == []
     assert "no topic: process checkout; create it: cqrs init" in " ".join(capsys.readouterr().err.split())
     assert [process.name for process in selected_processes(cli, harness.connection, ["checkout"])] == [
@@ -182,10 +182,12 @@ def test_processes_without_a_topic_wait(harness: ProcessHarness, capsys: pytest.
 def test_process_managers_run_without_aggregates(harness: ProcessHarness) -> None:
     harness.place_orders(0, 3)
     (checkout,) = usable_processes(harness_cli(harness), ["checkout"])
-    plan = plan_run(harness.settings, harness.connection, {}, [checkout], beginning=True, once=True)
-    assert plan.deciding_plan.topics == {} and plan.process_plan is not None and plan.process_plan.beginning
+    plan = plan_run(harness.settings, harness.connection, {}, [checkout], from_beginning=True, once=True)
+    assert (
+        plan.deciding_plan.topics == {} and plan.process_plan is not None and plan.process_plan.from_beginning
+    )
     result, _ = drive(plan.deciding_plan, plan.process_plan)
-    assert result.processes is not None and result.processes.events == 3
+    assert result.process_progress is not None and result.process_progress.events == 3
     second_plan = plan_run(harness.settings, harness.connection, {}, [checkout], once=True)
     assert second_plan.remaining_part(print) is None
     assert second_plan.finished_snapshot().summary()["processes"]["checkout"]["lag"] == 0

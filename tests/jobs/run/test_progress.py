@@ -21,7 +21,7 @@ pytestmark = pytest.mark.kafka
     "error",
     [
         KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION)),
-        readers.MissingError("counter.commands partition 0 does not exist", "create it"),
+        readers.MissingPartitionError("counter.commands partition 0 does not exist", "create it"),
     ],
     ids=["unknown", "missing"],
 )
@@ -39,7 +39,7 @@ def test_error_replaces_the_client(
 
     with Reports("127.0.0.1") as reports, Progress(plan, reports) as progress:
         with monkeypatch.context() as patch:
-            patch.setattr(committed_claims, "watermarks", fails)
+            patch.setattr(committed_claims, "all_watermarks", fails)
             for _ in range(2):
                 with pytest.raises(UnavailableError, match="no answer from Kafka"):
                     progress.poll_progress()

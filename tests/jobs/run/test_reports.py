@@ -5,19 +5,14 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.report import OwnerReport, encode_report
-from cqrs_cli.following.processes.plan import ProcessResult, Subscription
-from cqrs_cli.kafka.event_tail import EventPartition
-from cqrs_cli.ownership.monitored_thread import MonitoredThread
-from cqrs_cli.runs.reporter import Reporter
 from cqrs_cli.runs.reports import Reports, ReportSilence
 from cqrs_cli.telemetry.datagrams import END, DatagramSender, send_message, signed_datagram
+from tests.support.idle_thread import IdleThread
 from tests.support.waiting import eventually
 
 PARTITION = Partition("counter", 0)
@@ -71,19 +66,6 @@ def test_closing_wakes_the_listener() -> None:
         assert not thread.is_alive()
 
 
-def test_each_note_is_returned_once(reports: Reports) -> None:
-    send(reports, OwnerReport("counter", 0, 0, 0, 1, "decide", notes=["one"]))
-    assert reports.new_messages() == ["one"]
-    send(
-        reports,
-        OwnerReport("counter", 0, 0, 0, 2, "decide", notes=["one", "two"]),
-        OwnerReport("counter", 1, 0, 0, 1, "decide", notes=["two"]),
-        OwnerReport("x", 0, 0, 0, 1, "open", notes=["two"]),
-    )
-    assert reports.new_messages() == ["two", "two"]  # one for each aggregate
-    assert not reports.is_new(PARTITION.aggregate, "two") and reports.is_new(PARTITION.aggregate, "three")
-
-
 def test_tasks_are_told_to_end(reports: Reports) -> None:
     """The driver answers earlier reports, and each later report: a datagram may be lost."""
     early, late = (DatagramSender(reports.address) for _ in range(2))
@@ -98,20 +80,18 @@ def test_tasks_are_told_to_end(reports: Reports) -> None:
         sender.close()
 
 
-def test_task_without_reports_is_told_to_end(reports: Reports, tmp_path: Path) -> None:
+def test_task_without_reports_is_told_to_end(reports: Reports) -> None:
     """A process manager reports only notes."""
-    supervisor = SimpleNamespace(
-        folder=tmp_path / "checkout", driver=reports.address, blocked="", due_reports=list
-    )
-    reporter = Reporter(cast(MonitoredThread, supervisor))
+    thread = IdleThread()
+    thread.sender = DatagramSender(reports.address)
     reports.end_tasks()
 
     def received_end() -> bool:
-        reporter.report()
-        return reporter.received_end()
+        thread.send_reports()
+        return thread.received_end()
 
     eventually(received_end)
-    reporter.close()
+    thread.close_sender()
 
 
 def test_unsigned_end_is_ignored(reports: Reports) -> None:
@@ -137,11 +117,11 @@ def test_process_notes_are_returned_once(reports: Reports) -> None:
     for _ in range(2):
         send_message(reports.address, "process checkout waits")
     send_message(None, "without an address")
-    send(reports, OwnerReport("counter", 0, 1, 0, 1, "decide", notes=["a slow one"]))
-    assert reports.new_messages() == ["process checkout waits", "a slow one"]
-    assert reports.new_messages() == []
-    result = ProcessResult(Subscription("checkout", EventPartition("order", "order.events", 0)))
-    assert not reports.is_new(result.subject, "process checkout waits")
+    send(reports)
+    assert reports.take_new_messages() == ["process checkout waits"]
+    assert reports.take_new_messages() == []
+    reports.add_message("process checkout waits")
+    assert reports.take_new_messages() == []
 
 
 def test_silence_is_counted_by_polls() -> None:

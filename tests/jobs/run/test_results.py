@@ -34,15 +34,15 @@ def test_most_serious_error_is_raised(connection: Connection, prefix: str, tmp_p
 
 
 def test_partial_takeover_names_unowned_aggregates(counters: TopicHarness) -> None:
-    older = counters.plan()
-    other = replace(older.topics["counter"], topics=Topics("other", counters.topics.prefix))
-    older = replace(older, topics={**older.topics, "other": other})
-    newer = counters.plan()
-    run_plan_task(newer)
+    older_plan = counters.plan()
+    other = replace(older_plan.topics["counter"], topics=Topics("other", counters.topics.prefix))
+    older_plan = replace(older_plan, topics={**older_plan.topics, "other": other})
+    newer_plan = counters.plan()
+    run_plan_task(newer_plan)
     results = [OwnerResult(Partition("counter", 0), TakenOverError("taken"))]
     with pytest.raises(TakenOverError) as raised:
-        run_driver(FakeSparkContext(lambda _: results), older)
-    assert raised.value.message == f"run {newer.run} took over counter; no run decides for other now"
+        run_driver(FakeSparkContext(lambda _: results), older_plan)
+    assert raised.value.message == f"run {newer_plan.run} took over counter; no run decides for other now"
     assert raised.value.hint.endswith(": cqrs run other")
 
 

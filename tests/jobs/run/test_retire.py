@@ -1,4 +1,4 @@
-"""Retiring a run from outside, also without a broker."""
+"""Ending a run from outside: its owners are fenced and its claims become terminal, unless no broker answers."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -10,7 +10,6 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from cqrs_cli.deciding import retire as retiring
-from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.jobs.engine.long_job import LongJob
@@ -29,27 +28,21 @@ from tests.support.owners import run_plan
 
 @pytest.mark.kafka
 @pytest.mark.covers("one-outcome")
-def test_old_offset_gets_no_last_claim(counters: TopicHarness) -> None:
-    """Retiring commits no last claim at an old offset, which would move the group back permanently."""
+def test_terminal_claim_follows_last_outcome(counters: TopicHarness) -> None:
+    """If the committed offset is before the last decided command, the terminal claim is committed after this command.
+    At the committed offset it would move the group back.
+    """
     counters.send(*increment_commands(5))
     plan = counters.plan()
     run_plan(plan)
     _, claim = counters.position_and_claim()
     assert claim is not None
-    group = consumer(counters.connection, group=counters.topics.group)
-
-    def commit_claim(offset: int) -> None:
-        position = TopicPartition(counters.topics.commands, 0, offset, claim.metadata())
+    with closing(consumer(counters.connection, group=counters.topics.group)) as group:
+        position = TopicPartition(counters.topics.commands, 0, 2, claim.metadata())
         group.commit(offsets=[position], asynchronous=False)
-
-    with closing(group):
-        commit_claim(2)
         retiring.retire(plan)
-        assert counters.position_and_claim() == (2, claim)
-        commit_claim(5)
-        retiring.retire(plan)
-        offset, last_claim = counters.position_and_claim()
-        assert offset == 5 and last_claim is not None and last_claim.attempt == TERMINAL
+    offset, last_claim = counters.position_and_claim()
+    assert offset == 5 and last_claim is not None and last_claim.attempt == TERMINAL
 
 
 @pytest.mark.kafka
@@ -60,15 +53,18 @@ def test_only_its_open_claims_are_retired(counters: TopicHarness) -> None:
     run_plan(plan)
     partitions, retired = plan.partitions(), list[Partition]()
 
-    def retire(run: str, connection: Connection = counters.connection) -> list[Partition]:
+    def retire(
+        run: str, connection: Connection = counters.connection, timeout: float = 60.0
+    ) -> list[Partition]:
         retired.clear()
-        retire_partitions(connection, plan.claim_slots(), run, retired.append, 60.0)
+        slots = plan.claim_slots()
+        retire_partitions(connection, slots, run, lambda partition, _: retired.append(partition), timeout)
         return retired
 
     assert retire("another") == []
     assert retire(plan.run) == partitions
     assert (
-        retire(plan.run, Connection("127.0.0.1:1")) == partitions
+        retire(plan.run, Connection("127.0.0.1:1"), timeout=0.5) == partitions
     )  # without a broker, the claims are unknown
     retiring.retire(plan)
     assert retire(plan.run) == []
@@ -76,7 +72,7 @@ def test_only_its_open_claims_are_retired(counters: TopicHarness) -> None:
 
 @pytest.mark.kafka
 def test_fenced_retirements_are_repeated(counters: TopicHarness) -> None:
-    """The fenced owner restarts before the last claim is committed, and fences the retiring client."""
+    """The fenced owner restarts before the terminal claim is committed, and fences the client that retires it."""
     counters.send(*increment_commands(2))
     plan = counters.plan()
     run_plan(plan)
@@ -85,27 +81,27 @@ def test_fenced_retirements_are_repeated(counters: TopicHarness) -> None:
 
     def open_session() -> OwnerSession:
         session_numbers.append(len(session_numbers))
-        return OwnerSession(plan, partition, plan.claim(partition, 0), 1, Measures())
+        return OwnerSession(plan, partition, plan.claim(partition, 0), 1)
 
-    def change(_: int, claim: Claim) -> Claim | None:
+    def to_terminal_claim(_: int, claim: Claim) -> Claim | None:
         if len(session_numbers) == 1 and replaced_claims:
             run_plan(replace(plan, submission=1))  # between the fence and the claim
         replaced_claims.append(claim)
         return terminal_claim(claim, plan.run)
 
-    fence_and_replace_claim(open_session, change)
+    fence_and_replace_claim(open_session, to_terminal_claim)
     _, last_claim = counters.position_and_claim()
     assert last_claim is not None and last_claim.attempt == TERMINAL
     assert len(session_numbers) == 2
 
 
 class FakeJob:
-    """A fake Spark job that ends after three requests to it about its checkpoints."""
+    """A fake Spark job, and the progress of its run. It ends at the third `is_checkpointing` if `ends_in_time`."""
 
     def __init__(self, ends_in_time: bool) -> None:
         self.polls, self.ends_in_time, self.cancel_count = 0, ends_in_time, 0
         self.reports = SimpleNamespace(
-            address=None, new_messages=lambda: ["no checkpoint"], end_tasks=lambda: None
+            address=None, take_new_messages=lambda: ["no checkpoint"], end_tasks=lambda: None
         )
 
     def sends_heartbeats(self) -> bool:
@@ -150,7 +146,7 @@ class FenceCounter(RunWork):
 @pytest.mark.kafka
 @pytest.mark.parametrize("is_reachable", [True, False])
 def test_stop_fences_where_a_broker_answers(counters: TopicHarness, is_reachable: bool) -> None:
-    """Without a broker each step would wait for its own deadline."""
+    """Without a broker all tasks are cancelled at once: otherwise each step would wait for its own deadline."""
     notes: list[str] = []
     job: Any = FakeJob(ends_in_time=False)
     plan = replace(

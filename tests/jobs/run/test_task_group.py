@@ -52,7 +52,7 @@ def test_lost_task_does_not_stop_its_neighbour(two_partitions: TopicHarness) -> 
         lose_worker.set()
         decide(two_partitions, 0)
         _, claim_after = two_partitions.position_and_claim(1)
-        assert claim_before and claim_after and claim_after.n == claim_before.n
+        assert claim_before and claim_after and claim_after.number == claim_before.number
         assert sorted(context.started_tasks) == [(0, (0,)), (0, (1,)), (1, (0,))]
     assert notes == ["a task was lost (the worker is gone); resubmitting in 0.01 s"]
     two_partitions.check_log()
@@ -139,14 +139,14 @@ def test_task_without_partitions_may_end(two_partitions: TopicHarness) -> None:
 
 def test_drained_slot_restarts_the_tasks(two_partitions: TopicHarness) -> None:
     """The run restarts its tasks once no slot has been free for long. Until then the tasks decide."""
-    stopped = threading.Event()
+    stop_event = threading.Event()
 
     def wait_for_cancel(
         plan: Plan, assignment: Assignment, cancelled: threading.Event
     ) -> Iterable[OwnerResult]:
         if plan.submission == 0:
             assert cancelled.wait(60)
-            stopped.set()
+            stop_event.set()
             raise RuntimeError("cancelled")
         return separate_owner_task(plan, assignment, cancelled)
 
@@ -155,7 +155,7 @@ def test_drained_slot_restarts_the_tasks(two_partitions: TopicHarness) -> None:
     with running_driver(context, two_partitions.plan(once=False), 2, notes):
         eventually(lambda: len(context.started_tasks) == 2)
         context.drained.add("2")
-        assert stopped.wait(60)
+        assert stop_event.wait(60)
         decide(two_partitions, 0)
         assert context.started_tasks[-1] == (1, (0, 1))
     assert notes == ["2 tasks have 1 slot: restarting with 1"]

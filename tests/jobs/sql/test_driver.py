@@ -136,17 +136,19 @@ def test_command_answers_several_queries(project: Project) -> None:
 @pytest.mark.parametrize("format", ["table", "csv", "json"])
 def test_incomplete_results_are_not_printed(format: Literal["table", "csv", "json"]) -> None:
     """A sum over the states of some partitions is wrong, even if an error follows."""
-    printed: list[object] = []
+    printed_values: list[object] = []
     rows = SimpleNamespace(collect=lambda: [(10,)], toLocalIterator=lambda: iter([(10,)]))
     result: Any = SimpleNamespace(columns=["n"], limit=lambda _: rows, **vars(rows))
-    cli: Any = SimpleNamespace(write_line=printed.append, stdout=SimpleNamespace(print=printed.append))
+    cli: Any = SimpleNamespace(
+        write_line=printed_values.append, stdout=SimpleNamespace(print=printed_values.append)
+    )
 
     def raise_contradiction() -> None:
         raise ContradictionError("a partition cannot be read", "look at it")
 
     with pytest.raises(ContradictionError):
         print_rows(cli, result, format, raise_contradiction)
-    assert printed == ([b"n"] if format == "csv" else [])
+    assert printed_values == ([b"n"] if format == "csv" else [])
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_count_of_one_is_singular(count: int, text: str) -> None:
 
 def test_empty_shards_count_as_uncompared() -> None:
     summary = VerifySummary(
-        {}, [], 0, {0: ShardComparison(behind=(0, 25)), 1: ShardComparison(skipped="none")}, 1.0
+        {}, [], 0, {0: ShardComparison(behind=(0, 25)), 1: ShardComparison(skip_reason="none")}, 1.0
     )
     assert nothing_compared(summary)
     assert not nothing_compared(summary._replace(comparisons={**summary.comparisons, 2: ShardComparison(7)}))

@@ -15,7 +15,7 @@ import pytest
 from cqrs_cli.errors import ConfigurationError, ContradictionError, UnavailableError, UsageError
 from cqrs_cli.jobs.verify.driver import VerifySummary, checkpoint_scope, plan_verify, verify_in_process
 from cqrs_cli.scans.verify.checkpoint_files import load_checkpoint, write_checkpoint_file
-from cqrs_cli.scans.verify.checkpoints import HEAD_FILE, CheckpointScope, new_generation
+from cqrs_cli.scans.verify.checkpoints import HEAD_FILE, CheckpointScope, new_checkpoint
 from tests.jobs.verify.verification import verify
 from tests.proof.history import History, random_commands
 from tests.proof.incremental import LOGS, IncrementalVerifier, verify_ranges
@@ -42,47 +42,47 @@ def generations(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.glob("generation-*"))
 
 
-def test_new_generation_replaces_the_old(tmp_path: Path) -> None:
-    with new_generation(tmp_path / "proved", SCOPE) as first:
-        assert first.before is None
-    with new_generation(tmp_path / "proved", SCOPE) as second:
-        assert second.before == first.after
-    assert generations(tmp_path / "proved") == [second.after.name]
+def test_new_checkpoint_replaces_the_old(tmp_path: Path) -> None:
+    with new_checkpoint(tmp_path / "proved", SCOPE) as first:
+        assert first.earlier is None
+    with new_checkpoint(tmp_path / "proved", SCOPE) as second:
+        assert second.earlier == first.new
+    assert generations(tmp_path / "proved") == [second.new.name]
 
 
 def test_failed_verify_leaves_the_old(tmp_path: Path) -> None:
-    with new_generation(tmp_path, SCOPE) as first:
+    with new_checkpoint(tmp_path, SCOPE) as first:
         pass
-    with pytest.raises(RuntimeError), new_generation(tmp_path, SCOPE):
+    with pytest.raises(RuntimeError), new_checkpoint(tmp_path, SCOPE):
         raise RuntimeError
     assert len(generations(tmp_path)) == 2
-    with new_generation(tmp_path, SCOPE) as third:
-        assert (third.before, generations(tmp_path)) == (first.after, [first.after.name, third.after.name])
+    with new_checkpoint(tmp_path, SCOPE) as third:
+        assert (third.earlier, generations(tmp_path)) == (first.new, [first.new.name, third.new.name])
 
 
 KILLED_VERIFY = """
 import os, signal, sys
 from pathlib import Path
 from cqrs_cli.scans.verify.checkpoint_files import create_checkpoint_folder
-from cqrs_cli.scans.verify.checkpoints import new_generation
+from cqrs_cli.scans.verify.checkpoints import new_checkpoint
 from tests.jobs.verify.test_incremental import SCOPE
-with new_generation(Path(sys.argv[1]), SCOPE) as generation:
-    create_checkpoint_folder(generation.after / "0", None)
+with new_checkpoint(Path(sys.argv[1]), SCOPE) as checkpoints:
+    create_checkpoint_folder(checkpoints.new / "0", None)
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
 @pytest.mark.program
 def test_killed_verify_leaves_the_old(tmp_path: Path) -> None:
-    with new_generation(tmp_path, SCOPE) as first:
-        (first.after / "kept").touch()
+    with new_checkpoint(tmp_path, SCOPE) as first:
+        (first.new / "kept").touch()
     head = (tmp_path / HEAD_FILE).read_bytes()
     process = subprocess.run([sys.executable, "-c", KILLED_VERIFY, str(tmp_path)], cwd=ROOT, check=False)
     assert (process.returncode, len(generations(tmp_path))) == (-signal.SIGKILL, 2)
     assert (tmp_path / HEAD_FILE).read_bytes() == head
-    with new_generation(tmp_path, SCOPE) as third:
-        assert (third.before, [path.name for path in first.after.iterdir()]) == (first.after, ["kept"])
-        assert list(third.after.iterdir()) == []
+    with new_checkpoint(tmp_path, SCOPE) as third:
+        assert (third.earlier, [path.name for path in first.new.iterdir()]) == (first.new, ["kept"])
+        assert list(third.new.iterdir()) == []
 
 
 def test_draft_of_a_killed_verify_is_deleted(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_draft_of_a_killed_verify_is_deleted(tmp_path: Path) -> None:
     for _ in range(2):
         draft = tmp_path / f".{HEAD_FILE}.{'0' * 32}"
         draft.touch()
-        with new_generation(tmp_path, SCOPE):
+        with new_checkpoint(tmp_path, SCOPE):
             assert not draft.exists()
 
 
@@ -144,11 +144,11 @@ def checkpoint_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_folder_of_another_scope_is_refused(tmp_path: Path, changes: dict[str, object], message: str) -> None:
-    with new_generation(tmp_path, SCOPE):
+    with new_checkpoint(tmp_path, SCOPE):
         pass
     with (
         pytest.raises(UsageError, match=message),
-        new_generation(tmp_path, msgspec.structs.replace(SCOPE, **changes)),
+        new_checkpoint(tmp_path, msgspec.structs.replace(SCOPE, **changes)),
     ):
         pass
     assert generations(tmp_path) == ["generation-1"]
@@ -156,14 +156,14 @@ def test_folder_of_another_scope_is_refused(tmp_path: Path, changes: dict[str, o
 
 def test_foreign_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "letters").touch()
-    with pytest.raises(UsageError, match="it holds letters"), new_generation(tmp_path, SCOPE):
+    with pytest.raises(UsageError, match="it holds letters"), new_checkpoint(tmp_path, SCOPE):
         pass
     (tmp_path / HEAD_FILE).write_text("?")
-    with pytest.raises(UsageError, match="cannot be read"), new_generation(tmp_path, SCOPE):
+    with pytest.raises(UsageError, match="cannot be read"), new_checkpoint(tmp_path, SCOPE):
         pass
     with (
         pytest.raises(ConfigurationError, match="cannot be used"),
-        new_generation(tmp_path / "letters", SCOPE),
+        new_checkpoint(tmp_path / "letters", SCOPE),
     ):
         pass
     assert sorted(path.name for path in tmp_path.iterdir()) == ["letters", HEAD_FILE]
@@ -171,9 +171,9 @@ def test_foreign_folder_is_refused(tmp_path: Path) -> None:
 
 def test_two_verifies_are_refused(tmp_path: Path) -> None:
     with (
-        new_generation(tmp_path, SCOPE),
+        new_checkpoint(tmp_path, SCOPE),
         pytest.raises(UnavailableError, match="another verify"),
-        new_generation(tmp_path, SCOPE),
+        new_checkpoint(tmp_path, SCOPE),
     ):
         pass
 
@@ -182,8 +182,8 @@ def verify_incrementally(harness: TopicHarness) -> VerifySummary:
     """Run a verify that continues the last one."""
     eventually(lambda: all(harness.is_stable(kind) for kind in ("outcomes", "events", "dead-letters")))
     plan = plan_verify(harness.connection, harness.topics, harness.settings)
-    with new_generation(harness.folder / "proved", checkpoint_scope(plan)) as generation:
-        return verify_in_process(replace(plan, generations=generation))
+    with new_checkpoint(harness.folder / "proved", checkpoint_scope(plan)) as checkpoints:
+        return verify_in_process(replace(plan, checkpoints=checkpoints))
 
 
 @pytest.mark.kafka

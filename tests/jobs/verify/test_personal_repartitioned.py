@@ -8,7 +8,7 @@ import pytest
 from cqrs_cli.jobs.verify.driver import checkpoint_scope, plan_verify, verify_in_process
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.scans.erased.verify import verify_erasure
-from cqrs_cli.scans.verify.checkpoints import new_generation
+from cqrs_cli.scans.verify.checkpoints import new_checkpoint
 from tests.deciding.customers import customer_topics, erase_command, register_command
 from tests.jobs.verify.customers import put_key
 from tests.support.commands import FAR_FUTURE, command
@@ -24,10 +24,10 @@ NAMES = [f"c-{number}" for number in range(8)]
 def incremental_violations(customers: TopicHarness) -> list[str]:
     """Run `verify --incremental`, which continues from the previous call. Return its violations."""
     plan = plan_verify(customers.connection, customers.topics, customers.settings)
-    with new_generation(customers.folder / "proved", checkpoint_scope(plan)) as generation:
+    with new_checkpoint(customers.folder / "proved", checkpoint_scope(plan)) as checkpoints:
         return [
             str(violation)
-            for violation in verify_in_process(replace(plan, generations=generation)).violations
+            for violation in verify_in_process(replace(plan, checkpoints=checkpoints)).violations
         ]
 
 
@@ -65,8 +65,12 @@ def test_keys_are_verified_after_repartitioning(customers: TopicHarness) -> None
     assert customers.violations("state") == []
     assert incremental_violations(customers) == []
     report = verify_erasure(customers.connection, customers.topics, customers.aggregate, customers.settings)
-    assert [*map(str, report.findings), *map(str, report.topics.findings), *report.endless] == []
-    assert (report.count, sorted(report.topics.erased)) == (0, NAMES[:6])
+    assert [
+        *map(str, report.file_findings),
+        *map(str, report.topic_search.findings),
+        *report.permanent_topics,
+    ] == []
+    assert (report.violation_count, sorted(report.topic_search.erased)) == (0, NAMES[:6])
 
 
 @pytest.mark.covers("verifiable")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cqrs_cli.cli.render.verify import verifying_text
-from cqrs_cli.deciding.plan import shard_folder
+from cqrs_cli.deciding.plan import shards_folder_of
 from cqrs_cli.jobs.export.driver import exported_rows, plan_export
 from cqrs_cli.jobs.verify import driver
 from cqrs_cli.jobs.verify.certify import certify_partition, plan_certify
@@ -79,14 +79,14 @@ def test_restarted_verification_keeps_its_progress(task_reports: RecordingTaskRe
 def test_line_has_rate_and_remaining_time() -> None:
     progress = JobProgress(1000, 4000, 900, 3.0)
     assert (
-        verifying_text("counter", progress, bar=False)
+        verifying_text("counter", progress, with_bar=False)
         == "verifying counter 25%, 300 records a second, 9 s left"
     )
     assert "━━━━━━──────" in verifying_text("counter", progress)
 
 
 def verification_plan(decided_bank: TopicHarness, state: bool = False) -> VerificationPlan:
-    shards = shard_folder(decided_bank.folder / "state", decided_bank.topics) if state else None
+    shards = shards_folder_of(decided_bank.folder / "state", decided_bank.topics) if state else None
     return plan_verify(decided_bank.connection, decided_bank.topics, decided_bank.settings, shards)
 
 

@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from cqrs_cli.jobs.verify.driver import VerifySummary, checkpoint_scope, plan_verify, verify_in_process
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.scans.verify.checkpoints import new_generation
+from cqrs_cli.scans.verify.checkpoints import new_checkpoint
 from tests.deciding.repartitioned_counters import counters, repartition_twice, round_commands
 from tests.jobs.verify.verification import certify, run_cqrs, verify
 from tests.support.foreign_records import append_records, changed_record
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.kafka
 def verify_incrementally(harness: TopicHarness, folder: Path) -> VerifySummary:
     """Run `verify --incremental`, which continues from the checkpoints in the folder."""
     plan = plan_verify(harness.connection, harness.topics, harness.settings)
-    with new_generation(folder, checkpoint_scope(plan)) as generation:
-        return verify_in_process(replace(plan, generations=generation))
+    with new_checkpoint(folder, checkpoint_scope(plan)) as checkpoints:
+        return verify_in_process(replace(plan, checkpoints=checkpoints))
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def repartitioned(connection: Connection, prefix: str, tmp_path: Path) -> TopicH
 
 def test_two_repartitionings_are_verified(repartitioned: TopicHarness) -> None:
     report = verify(repartitioned, "state")
-    assert [(shard.skipped, shard.behind) for shard in report.comparisons.values()] == [("", None)] * 4
+    assert [(shard.skip_reason, shard.behind) for shard in report.comparisons.values()] == [("", None)] * 4
     assert [str(violation) for violation in report.violations] == []
     assert report.total("aggregates") == 12
     assert all(partition.events for partition in list(report.reports.values())[1:])

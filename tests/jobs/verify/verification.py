@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.deciding.plan import Partition, shard_folder
+from cqrs_cli.deciding.plan import Partition, shards_folder_of
 from cqrs_cli.jobs.verify.certify import CertificateResult, certify_partition, compare_all, plan_certify
 from cqrs_cli.jobs.verify.driver import VerifySummary, plan_verify, verify_in_process
 from cqrs_cli.proof.certificate import Certificate
@@ -23,7 +23,7 @@ from tests.support.harness import TopicHarness
 def verify(harness: TopicHarness, machine: str | None = None) -> VerifySummary:
     shards = None
     if machine is not None:
-        shards = shard_folder(harness.folder / machine, harness.topics)
+        shards = shards_folder_of(harness.folder / machine, harness.topics)
     return verify_in_process(plan_verify(harness.connection, harness.topics, harness.settings, shards))
 
 

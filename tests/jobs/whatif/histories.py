@@ -16,7 +16,7 @@ from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.whatif.decided import Lookahead, decoded_events, decoded_outcomes, join_history
 from cqrs_cli.proof.whatif.difference import HistoryDifference
-from cqrs_cli.scans.whatif.simulation import BATCH, Simulation
+from cqrs_cli.scans.whatif.simulation import BATCH_SIZE, Simulation
 from cqrs_cli.scans.whatif.stores import open_stores
 from tests.core.deferral.world import World
 from tests.proof import history as tally
@@ -35,7 +35,7 @@ def tally_with(
 
 
 def differences_of(
-    history: History, other: Aggregate = AGGREGATE, start: int = 0, batch: int = BATCH
+    history: History, other: Aggregate = AGGREGATE, start: int = 0, batch: int = BATCH_SIZE
 ) -> list[HistoryDifference]:
     """Return the differences of the commands from an offset on."""
     logs = Logs(history.commands, history.outcomes, history.events)
@@ -57,12 +57,19 @@ def logs_of(world: World) -> Logs:
 
 
 def simulate_history(
-    logs: Logs, rules: DecisionRules, current: Aggregate, other: Aggregate, start: int = 0, batch: int = BATCH
+    logs: Logs,
+    rules: DecisionRules,
+    current: Aggregate,
+    other: Aggregate,
+    start: int = 0,
+    batch: int = BATCH_SIZE,
 ) -> list[HistoryDifference]:
     outcomes = Lookahead(decoded_outcomes(logs.outcomes))
     events = Lookahead(decoded_events(logs.events))
     with ExitStack() as stack:
-        simulation = Simulation(rules, current, other, *open_stores(stack, rules.dedup_window), batch=batch)
+        simulation = Simulation(
+            rules, current, other, *open_stores(stack, rules.dedup_window), batch_size=batch
+        )
         simulation.fold_before(events.take_before(start))
         simulation.restore_decisions_before(outcomes.take_before(start))
         commands = [record for record in logs.commands if record.offset >= start]

@@ -4,12 +4,19 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cqrs_cli.cli.render.queries.whatif import _label_text, whatif_result
 from cqrs_cli.errors import ContradictionError, UsageError
-from cqrs_cli.jobs.whatif import DecidedAgain, decide_partition_again, difference_rows, plan_whatif, summarize
+from cqrs_cli.jobs.whatif import (
+    WhatifSummary,
+    decide_partition_again,
+    difference_rows,
+    plan_whatif,
+    summarize,
+)
 from cqrs_cli.kafka.topics.topics import KINDS
 from cqrs_cli.proof.whatif.difference import DifferenceKind, HistoryDifference
 from cqrs_cli.registry import load_from
@@ -44,8 +51,8 @@ def make_plan(bank: TopicHarness, tmp_path: Path) -> MakePlan:
     write_draft(tmp_path, "lending", *OVERDRAFT_CHANGE)
     settings = bank.settings.model_copy(update={"root": tmp_path})
 
-    def plan(module: str = "drafts.lending", **times: int) -> WhatifPlan:
-        return plan_whatif(bank.connection, bank.topics, settings, module, **times)
+    def plan(module: str = "drafts.lending", **options: Any) -> WhatifPlan:
+        return plan_whatif(bank.connection, bank.topics, settings, module, **options)
 
     return plan
 
@@ -59,8 +66,12 @@ def test_partitions_are_simulated(make_plan: MakePlan, bank: TopicHarness) -> No
     )
     assert summaries == other
     summary = summarize(summaries, 1.0)
-    assert (summary.commands, summary.not_asked, summary.incomplete_partitions) == (120, 0, [])
-    assert summary.decisions >= summary.counts["outcome", "rejected BUSINESS_RULE OVERDRAWN", "accepted"] > 0
+    assert (summary.commands, summary.skipped_commands, summary.incomplete_partitions) == (120, 0, [])
+    assert (
+        summary.differing_decisions
+        >= summary.counts["outcome", "rejected BUSINESS_RULE OVERDRAWN", "accepted"]
+        > 0
+    )
     same = [decide_partition_again(make_plan("aggregates.bank_account"), partition) for partition in (0, 1)]
     assert [(difference.error, dict(difference.counts)) for difference in same] == [(None, {})] * 2
     assert ends == [bank.stable_end(kind, partition) for kind in KINDS for partition in (0, 1)]
@@ -69,16 +80,13 @@ def test_partitions_are_simulated(make_plan: MakePlan, bank: TopicHarness) -> No
 @pytest.mark.kafka
 def test_differences_are_rows(make_plan: MakePlan) -> None:
     differences = list(simulate(make_plan(), WhatifResult(0)))
-    (table,) = difference_rows(iter(differences), "parquet")
-    (lines,) = difference_rows(iter(differences), "json")
-    rows = table.to_pylist()
-    assert [(row["offset"], row["subject"], row["kind"]) for row in rows] == [
+    (lines,) = difference_rows(iter(differences))
+    documents = [json.loads(line) for line in lines.column(0).to_pylist()]
+    assert [(row.get("offset"), row["subject"], row["kind"]) for row in documents] == [
         (difference.offset, difference.subject, difference.kind) for difference in differences
     ]
-    overdrawn = next(row for row in rows if row["was_result"] == "rejected BUSINESS_RULE OVERDRAWN")
-    assert json.loads(overdrawn["would"])["events"][0]["type"] == "bank_account.Withdrawn"
-    documents = [json.loads(line) for line in lines.column(0).to_pylist()]
-    assert [document["was"] for document in documents] == [json.loads(row["was"]) for row in rows]
+    overdrawn = next(row for row in documents if row["was_result"] == "rejected BUSINESS_RULE OVERDRAWN")
+    assert overdrawn["would"]["events"][0]["type"] == "bank_account.Withdrawn"
 
 
 @pytest.mark.kafka
@@ -90,6 +98,10 @@ def test_period_is_limited_by_time(make_plan: MakePlan, bank: TopicHarness) -> N
     assert (summary.error, summary.commands, dict(summary.counts)) == (None, len(period), {})
     assert decide_partition_again(make_plan(since=records[-1].timestamp + 60_000), 0).commands == 0
     assert decide_partition_again(make_plan(until=records[0].timestamp - 1), 0).commands == 0
+    offsets = {0: records[20].offset}
+    assert [decide_partition_again(make_plan(ends=offsets), number).commands for number in (0, 1)] == [20, 0]
+    too_late = decide_partition_again(make_plan(ends={0: 10**6}), 0).error
+    assert isinstance(too_late, UsageError) and "has no offset 1000000" in str(too_late)
     bank.send(command("bank_account.Deposit", "acc-1", "undecided", {"amount": 1}))
     assert sum(decide_partition_again(make_plan(), number).commands for number in (0, 1)) == 120
 
@@ -119,14 +131,17 @@ def test_other_code_is_a_folder_module() -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_command_writes_the_difference(project: Project, tmp_path: Path) -> None:
-    import pyarrow.parquet
-
     bank = project.harness()
     bank.send(*mixed_commands(60), command("bank_account.Withdraw", "acc-0", "much", {"amount": 10**9}))
     run_plan(bank.plan())
     write_draft(project.folder, "sealed", 'code="OVERDRAWN"', 'code="TOO_MUCH"')
-    options = ("--out", str(tmp_path / "difference"), "--master", "local[2]")
-    summary = project.json("whatif", "bank_account", "--with", "drafts/sealed.py", "--since", "1d", *options)
+    options = ("--out", str(tmp_path / "difference"), "--master", "local[2]", "--fail-on", "decision>0.5%")
+    whatif = project.start(
+        "whatif", "bank_account", "--with", "drafts/sealed.py", "--since", "1d", *options, "-o", "json"
+    )
+    out, err = whatif.communicate(timeout=180)
+    assert (whatif.returncode, json.loads(err.splitlines()[-1])["error"]["code"]) == (9, "RULE"), err
+    summary = json.loads(out)
     assert summary["commands"] == 61, summary
     (difference,) = summary["differences"]
     assert (summary["commands"], summary["states"], summary["not_asked"]) == (61, 0, 0)
@@ -134,8 +149,11 @@ def test_command_writes_the_difference(project: Project, tmp_path: Path) -> None
         "rejected BUSINESS_RULE OVERDRAWN",
         "rejected BUSINESS_RULE TOO_MUCH",
     )
-    rows = pyarrow.parquet.read_table(tmp_path / "difference").to_pylist()
+    lines = "".join(file.read_text() for file in (tmp_path / "difference").glob("*.json"))
+    rows = [json.loads(line) for line in lines.splitlines()]
     assert len(rows) == summary["differing"] == difference["count"] > 0
+    rule = {"rule": "decision>0.5%", "count": len(rows), "of": 61, "exceeded": True}
+    assert summary["rules"] == [rule]
     assert {row["id"] for row in rows} >= {"much"}
 
 
@@ -158,7 +176,7 @@ def test_differences_are_printed_as_text() -> None:
         "rejected BUSINESS_RULE: another message",
         "accepted: other events",
     ]
-    summary = DecidedAgain(
+    summary = WhatifSummary(
         2000, 3, 4, [], counts, {difference.label: [difference], missing_state.label: [missing_state]}, 2.0
     )
     assert lines_of(whatif_result("bank_account", "drafts.kept", summary, None)) == [

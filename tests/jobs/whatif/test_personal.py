@@ -75,7 +75,7 @@ def test_temporary_files_are_encrypted() -> None:
     history = EncryptedHistory([add(1, "Ann"), add(1, "Bob"), add(2, "Cem", "b")])
     with ExitStack() as stack:
         stores = open_stores(stack, RULES.dedup_window)
-        simulation = Simulation(replace(RULES, topic_id="T"), TALLY, TALLY, *stores, batch=1)
+        simulation = Simulation(replace(RULES, topic_id="T"), TALLY, TALLY, *stores, batch_size=1)
         outcomes = Lookahead(decoded_outcomes(history.outcomes))
         events = Lookahead(decoded_events(history.events))
         assert list(simulation.decide(join_history(history.commands, outcomes, events))) == []

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from cqrs_cli.jobs.whatif import DecidedAgain, decide_partition_again, plan_whatif, summarize
+from cqrs_cli.jobs.whatif import WhatifSummary, decide_partition_again, plan_whatif, summarize
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.deciding.repartitioned_counters import counters, repartition_twice, round_commands
 from tests.support import AGGREGATES, ROOT
@@ -16,7 +17,7 @@ from tests.support.repartitioning import count_reasons, repartition_topics, with
 
 pytestmark = pytest.mark.kafka
 
-Simulate = Callable[..., DecidedAgain]
+Simulate = Callable[..., WhatifSummary]
 
 
 @pytest.fixture
@@ -36,8 +37,8 @@ def simulate(tmp_path: Path) -> Simulate:
     (tmp_path / "drafts" / "twice.py").write_text(changed_source)
 
     def run_simulation(
-        counters: TopicHarness, module: str = "aggregates.counter", **times: int
-    ) -> DecidedAgain:
+        counters: TopicHarness, module: str = "aggregates.counter", **times: Any
+    ) -> WhatifSummary:
         settings = counters.settings.model_copy(update={"root": tmp_path})
         plan = plan_whatif(counters.connection, counters.topics, settings, module, **times)
         results = [decide_partition_again(plan, number) for number in plan.families]
@@ -56,8 +57,11 @@ def test_same_code_makes_no_difference(simulate: Simulate, repartitioned: TopicH
 def test_other_code_is_compared_once(simulate: Simulate, repartitioned: TopicHarness) -> None:
     """Each command is compared where it was decided, and each aggregate where it is now."""
     summary = simulate(repartitioned, "drafts.twice")
-    accepted = sum(count_reasons(repartitioned, number)["accepted"] for number in range(4))
-    assert (summary.counts["events", "accepted", "accepted"], summary.states) == (accepted, 12)
+    accepted_count = sum(count_reasons(repartitioned, number)["accepted"] for number in range(4))
+    assert (summary.counts["events", "accepted", "accepted"], summary.differing_states) == (
+        accepted_count,
+        12,
+    )
 
 
 def test_periods_may_start_and_end_anywhere(simulate: Simulate, repartitioned: TopicHarness) -> None:
@@ -83,11 +87,11 @@ def test_target_starts_as_early_as_its_parent(
     harness.send(*(with_stale_partition(record, 1) for record in round_commands(2)))
     run_plan(harness.plan())
     late_command = next(record for record in harness.records("commands", 0) if b".2" in (record.value or b""))
-    assert simulate(harness, "drafts.twice", since=late_command.timestamp).states == 12
+    assert simulate(harness, "drafts.twice", since=late_command.timestamp).differing_states == 12
 
 
 def test_unreadable_event_on_target_is_named(repartitioned: TopicHarness, tmp_path: Path) -> None:
-    """The event may be on a target partition, too."""
+    """The event may be on a child partition, too."""
     append_records(
         repartitioned,
         "events",

@@ -38,7 +38,7 @@ def split_at(
 
 
 def comparable(entry: Deferral) -> Deferral:
-    return replace(entry, command=b"", due=0, resubmitted_offset=None, resubmitted_topic="")
+    return replace(entry, command=b"", due=0, resubmitted_offset=None, resubmitted_topic_id="")
 
 
 #: Settings with which most histories reach each limit.
@@ -102,8 +102,10 @@ TOPICS = AggregateTopics(
 
 
 def rules_of(folder: Path, **changes: Any) -> DecisionRules:
-    loaded = load_settings({"payload_store": "store"}, folder).model_copy(update=changes)
-    return DecisionSettings.of(loaded).rules(TOPICS, 0, RecordCodec(loaded.payloads()).payload_threshold)
+    loaded_settings = load_settings({"payload_store": "store"}, folder).model_copy(update=changes)
+    return DecisionSettings.of(loaded_settings).rules(
+        TOPICS, 0, RecordCodec(loaded_settings.payloads()).payload_threshold
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 from hypothesis import given, settings
@@ -10,12 +11,17 @@ from hypothesis import strategies as st
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.outcome import read_outcome
-from cqrs_cli.ownership.trials.suspects import Suspects
-from cqrs_cli.proof.whatif.decided import HistoryError
+from cqrs_cli.deciding.state_cache import StateCache
+from cqrs_cli.ownership.poison_detection.suspects import Suspects
+from cqrs_cli.proof.whatif.decided import HistoryError, decoded_events
 from cqrs_cli.proof.whatif.difference import poison_reason_of
+from cqrs_cli.scans.whatif.folded_states import FoldedStates
+from cqrs_cli.scans.whatif.stores import open_stores
 from tests.jobs.whatif.histories import decisions_of, differences_of, tally_with
 from tests.proof import history as tally
 from tests.proof.history import (
+    AGGREGATE,
+    WINDOW,
     Add,
     Added,
     History,
@@ -233,3 +239,17 @@ def test_earlier_deferred_command_is_known() -> None:
     assert statuses == ["deferred", "accepted", "duplicate", "unchanged"]
     for command in history.commands:
         assert differences_of(history, start=command.offset) == []
+
+
+def test_changed_states_wait_within_the_budget() -> None:
+    """`max_waiting_states` is one state for this budget, and the events change two aggregates."""
+    history = History([plan_command(1, subject) for subject in ("a", "b", "a")])
+    events = list(decoded_events(history.events))
+    with ExitStack() as stack:
+        store, _ = open_stores(stack, WINDOW)
+        states = FoldedStates(AGGREGATE, StateCache(AGGREGATE, store, store.token(), budget=1))
+        states.fold(events[:2])
+        assert [(subject, stored.version) for subject, stored in store.items()] == [("a", 1), ("b", 1)]
+        states.fold(events[2:])
+        states.flush()
+        assert [(subject, stored.version) for subject, stored in store.items()] == [("a", 2), ("b", 1)]
