@@ -1,58 +1,17 @@
 """Writes an AsyncAPI 3 document of aggregates: their topics, and the messages in each topic."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.erased import ERASED, Erased
 from cqrs_cli.core.aggregate.json_schema import components, module_docstring
-from cqrs_cli.core.messages.attributes import PROPAGATED
+from cqrs_cli.core.aggregate.record_schemas import command_record, event_record
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.version import __version__
 
 _SCHEMAS = "#/components/schemas/{name}"
-_TEXT = {"type": "string"}
-_COUNT = {"type": "integer", "minimum": 0}
-_TIME = {"type": "string", "format": "date-time"}
-_PROPAGATED = dict.fromkeys(PROPAGATED, _TEXT)
-
-#: The attributes of a command besides type and data, as in docs/messages.md.
-_COMMAND = {
-    "specversion": {"const": "1.0"},
-    "id": {**_TEXT, "minLength": 1, "description": "The idempotency key."},
-    "source": {**_TEXT, "minLength": 1},
-    "subject": {**_TEXT, "minLength": 1, "description": "The aggregate id; the record's key is the same."},
-    "expectedversion": {"type": ["string", "integer", "null"], "description": "any, none, exists, N or >=N."},
-    "expirytime": _TIME,
-    "notbefore": _TIME,
-    "correlationid": _TEXT,
-    "causationid": _TEXT,
-    **_PROPAGATED,
-}
-#: The attributes that a command may omit.
-_OPTIONAL = {
-    "expectedversion",
-    "expirytime",
-    "notbefore",
-    "correlationid",
-    "causationid",
-    *_PROPAGATED,
-}
-
-_EVENT = {
-    "specversion": {"const": "1.0"},
-    "id": {**_TEXT, "description": "Partition, offset and index of the command: unique in the topic."},
-    "source": _TEXT,
-    "subject": {**_TEXT, "description": "The aggregate id."},
-    "time": _TIME,
-    "causationid": {**_TEXT, "description": "The command's id."},
-    "correlationid": _TEXT,
-    "aggregateversion": {"type": "integer", "minimum": 1},
-    "eventindex": _COUNT,
-    "eventcount": {"type": "integer", "minimum": 1},
-    **_PROPAGATED,
-}
 
 
 def asyncapi(aggregates: Mapping[str, Aggregate], prefix: str) -> dict[str, Any]:
@@ -96,11 +55,11 @@ def _messages(aggregate: Aggregate, schemas: dict[str, Any]) -> dict[str, dict[s
     events = zip(event_classes, references[len(aggregate.commands) :], strict=True)
     return {
         "commands": {
-            _short_name(wire_type): _message(wire_type, _schema(wire_type, data, _COMMAND, _OPTIONAL))
+            _short_name(wire_type): _message(wire_type, command_record(wire_type, data))
             for wire_type, data in commands
         },
         "events": {
-            _short_name(wire_type): _message(wire_type, _schema(wire_type, data, _EVENT, _PROPAGATED))
+            _short_name(wire_type): _message(wire_type, event_record(wire_type, data))
             for wire_type, data in events
         },
         "outcomes": {"outcome": _message(f"{aggregate.name} outcome", outcome)},
@@ -109,17 +68,6 @@ def _messages(aggregate: Aggregate, schemas: dict[str, Any]) -> dict[str, dict[s
 
 def _short_name(wire_type: str) -> str:
     return wire_type.rpartition(".")[2]
-
-
-def _schema(
-    wire_type: str, data: Mapping[str, Any], attributes: Mapping[str, Any], optional: Collection[str] = ()
-) -> dict[str, Any]:
-    """Return the JSON schema of a CloudEvent of this type."""
-    return {
-        "type": "object",
-        "required": [*(name for name in attributes if name not in optional), "type"],
-        "properties": {**attributes, "type": {"const": wire_type}, "data": data},
-    }
 
 
 def _message(name: str, payload: Mapping[str, Any]) -> dict[str, Any]:

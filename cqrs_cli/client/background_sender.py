@@ -25,10 +25,10 @@ _RETRY_INTERVAL = 1.0
 
 
 class UnsentCommands(NamedTuple):
-    """The number of commands that could not be sent, and the id of the first of them."""
+    """The commands that could not be sent."""
 
     command_count: int = 0
-    first_id: str = ""
+    first_id: str = ""  # id of the first such command; empty if there is none
 
 
 class BackgroundSender:
@@ -43,9 +43,9 @@ class BackgroundSender:
         self._pending: dict[int, PendingOutcome] = {}  # sent commands without an outcome, by command number
         self._to_send: list[PendingOutcome] = []  # commands to send with the next connection
         self._unsent = UnsentCommands()
-        self._closing = False
-        self._must_reconnect = False  # a command was not delivered: reconnect
-        self._was_connected = False  # a broker has answered at least once
+        self._is_closing = False
+        self._must_reconnect = False  # True after a command was not delivered
+        self._was_connected = False  # True after the first answer of a broker
         self._expiry_checked_at = 0.0
         self._thread = threading.Thread(target=self._run, name="cqrs client", daemon=True)
         self._thread.start()
@@ -68,7 +68,7 @@ class BackgroundSender:
         return self._unsent
 
     def _run(self) -> None:
-        while not self._closing or self._to_send:
+        while not self._is_closing or self._to_send:
             try:
                 with (
                     CommandProducer(self._connection, self._partitioner) as producer,
@@ -77,7 +77,7 @@ class BackgroundSender:
                     self._send_and_receive(producer, waiter)
             except CqrsError as error:
                 self._keep_for_retry(error)
-            except Exception as bug:  # if the thread ended silently, callers would wait forever
+            except Exception as bug:  # without an error, callers would wait for ever
                 self._keep_for_retry(CqrsError(f"{type(bug).__name__}: {bug}"))
             if self._to_send:
                 time.sleep(_RETRY_INTERVAL)
@@ -92,7 +92,7 @@ class BackgroundSender:
             )
             while self._to_send:
                 self._send(waiter, self._to_send.pop(0))
-            if self._closing:
+            if self._is_closing:
                 producer.flush()
                 self._complete_pending(waiter, 0.0)
                 break
@@ -103,14 +103,14 @@ class BackgroundSender:
             raise UnavailableError("a command was not delivered")
 
     def _take_submitted(self, timeout: float) -> list[PendingOutcome]:
-        """Return the submitted commands; wait at most `timeout` seconds for the first command."""
+        """Remove and return the submitted commands; wait at most `timeout` seconds for the first command."""
         commands: list[PendingOutcome] = []
         try:
-            while not self._closing:
+            while not self._is_closing:
                 must_wait = timeout > 0 and not commands
                 command = self._submissions.get(block=must_wait, timeout=timeout if must_wait else None)
                 if command is None:
-                    self._closing = True
+                    self._is_closing = True
                 else:
                     commands.append(command)
         except Empty:
@@ -124,14 +124,14 @@ class BackgroundSender:
                 return
             for number in [number for number, pending in self._pending.items() if pending is command]:
                 waiter.forget(number)
-                del self._pending[number]
+                self._pending.pop(number).expire()
             self._fail(command, error)
 
         ready_command = command.ready_command
         key = ready_command.subject.encode()
         try:
             number = waiter.send(command.topics, key, ready_command.value, ready_command.id, on_failure)
-        except PayloadUnavailableError as error:  # the broker answers: go on with other commands
+        except PayloadUnavailableError as error:  # the broker answers, so other commands can be sent
             self._fail(command, error)
             return
         except UnavailableError:
@@ -173,9 +173,11 @@ class BackgroundSender:
             self._fail_hopeless(lambda command: True)
 
     def _fail_hopeless(self, is_hopeless: Callable[[PendingOutcome], bool]) -> None:
-        """Fail the hopeless commands, and keep the others for the next connection."""
-        remaining_commands = [command for command in self._to_send if not is_hopeless(command)]
+        """Fail the commands for which `is_hopeless` is True, and keep the others for the next connection."""
+        remaining_commands: list[PendingOutcome] = []
         for command in self._to_send:
-            if command not in remaining_commands and command.failure is not None:
+            if not is_hopeless(command):
+                remaining_commands.append(command)
+            elif command.failure is not None:
                 self._fail(command, command.failure)
         self._to_send = remaining_commands

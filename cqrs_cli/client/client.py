@@ -10,7 +10,7 @@ from types import TracebackType
 
 from cqrs_cli.client.background_sender import BackgroundSender, UnsentCommands
 from cqrs_cli.client.command_outcome import CommandOutcome
-from cqrs_cli.client.envelope import IN_PYTHON, Attributes, ReadyCommand, write_command
+from cqrs_cli.client.envelope import IN_PYTHON, Attributes, ReadyCommand, create_command
 from cqrs_cli.client.pending_outcome import PendingOutcome
 from cqrs_cli.client.project_aggregates import ProjectAggregates, project_connection
 from cqrs_cli.core.aggregate.decider import Command
@@ -24,6 +24,7 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.settings.durations import milliseconds
 from cqrs_cli.settings.settings import load_settings
+from cqrs_cli.telemetry.otel.tracing import begin_sending, start_tracing, stop_tracing
 
 #: The CloudEvents source of commands that a client sends.
 CLIENT_SOURCE = "/cqrs/client"
@@ -60,7 +61,8 @@ class Client:
         self._timeout = timeout
         self._lock = threading.Lock()
         self._sender: BackgroundSender | None = None
-        self._closed = False
+        self._is_closed = False
+        self._is_tracing = start_tracing()
 
     def send(
         self,
@@ -79,12 +81,12 @@ class Client:
     ) -> PendingOutcome:
         """Send a command in the background, and return its pending outcome: call `.wait()`, or `await` it.
 
-        `expect` is a version, or `any`, `none`, `exists` or `>=N`. The `id` makes the command idempotent; if unset, it
-        is a new UUIDv7, see `.id`. After a lost connection the command is resent with its id until its timeout.
+        `expect` is a version, or `any`, `none`, `exists` or `>=N`. The `id` makes the command idempotent; by default it
+        is a new UUIDv7. After a lost connection the command is resent with its id until its timeout.
         `not_before` is a time, or a delay from now: the outcome is `deferred` until the command is decided. To cancel
         or release a deferred command, send `cqrs.Cancel(id)` or `cqrs.Release(id)` to its aggregate, with
         `aggregate=`. To erase the personal fields of an aggregate, send `cqrs.Erase()`.
-        Raises `UsageError` for a command that no owner would take, `UnavailableError` if no broker is configured.
+        Raises `UsageError` for an invalid command, `UnavailableError` if no broker is configured.
         """
         if isinstance(expect, bool):
             raise UsageError(f"expect: not an expected version: {expect}", "use any, none, exists, N or >=N")
@@ -97,11 +99,14 @@ class Client:
             traceparent=traceparent,
             tracestate=tracestate,
         )
+        attributes, sending = begin_sending(attributes)
         ready_command = self._compose(aggregate_id, command, aggregate, attributes)
         topics = Topics(ready_command.aggregate, self._settings.topic_prefix)
-        pending = PendingOutcome(ready_command, topics, self._timeout if timeout is None else timeout)
+        pending = PendingOutcome(
+            ready_command, topics, self._timeout if timeout is None else timeout, sending
+        )
         with self._lock:
-            if self._closed:
+            if self._is_closed:
                 raise UsageError("the client is closed", "send within its `with` block")
             if self._sender is None:
                 self._sender = BackgroundSender(
@@ -111,9 +116,10 @@ class Client:
         return pending
 
     def recorded(self, outcome: CommandOutcome) -> tuple[int, int]:
-        """Return the partition of the command's events, and its last offset now: the events are not after this offset.
+        """Return the partition of the command's events, and the partition's last offset now. No event of the command is
+        after this offset.
 
-        `cqrs_cli.following.projections.wait(db, *client.recorded(outcome))` waits until a read model has these events.
+        `cqrs_cli.projections.wait(db, *client.recorded(outcome))` waits until a read model has these events.
         """
         topic, partition = Topics(outcome.aggregate, self._settings.topic_prefix).events, outcome.partition
         if outcome.original is not None and isinstance(outcome.original.partition, int):
@@ -125,8 +131,10 @@ class Client:
     def close(self) -> None:
         """Wait until every command is in the log, then stop. Raises `UnavailableError` for unsent commands."""
         with self._lock:
-            self._closed, sender, self._sender = True, self._sender, None
+            was_closed, self._is_closed, sender, self._sender = self._is_closed, True, self._sender, None
         unsent = sender.close() if sender is not None else UnsentCommands()
+        if self._is_tracing and not was_closed:
+            stop_tracing()
         if unsent.command_count:
             raise UnavailableError(
                 f"the client was closed with {counted(unsent.command_count, 'command')} not in the log,"
@@ -163,7 +171,7 @@ class Client:
     def _compose(
         self, aggregate_id: str, command: Command, aggregate: str | None, attributes: Attributes
     ) -> ReadyCommand:
-        """Encode a command after a check of its values; raises `UsageError`."""
+        """Check the values of a command, and encode it; raises `UsageError` for an invalid value."""
         if not isinstance(command, Command):
             raise UsageError(f"not a command: {command!r:.100}", "send one of the aggregate's own classes")
         decider_aggregate, wire_type = self._aggregates.of_command(command, aggregate)
@@ -177,7 +185,7 @@ class Client:
         except ValueError as error:
             reason = decider_aggregate.personal.redact_mismatch(str(error), type(command), data)
             raise UsageError(f"{wire_type}: {reason}", "give each field a value of its type") from None
-        return write_command(
+        return create_command(
             decider_aggregate.name, aggregate_id, wire_type, data, CLIENT_SOURCE, attributes, IN_PYTHON
         )
 

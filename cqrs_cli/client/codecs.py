@@ -1,7 +1,7 @@
-"""Codecs of readers that decrypt or redact the personal fields of events."""
+"""Opens codecs that decrypt or redact the personal fields of events, for readers such as `cqrs show`."""
 
 from cqrs_cli.codec.encrypted_events import PersonalMembers, personal_members
-from cqrs_cli.codec.event_decryptor import DecryptorKeys, EventDecryptor, EventRedactor
+from cqrs_cli.codec.event_decryptor import EventDecryptor, EventRedactor, KeySource
 from cqrs_cli.codec.record_codec import RecordCodec
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.kafka.connection.connection import Connection
@@ -16,28 +16,28 @@ def decrypting_codec(
     only: str | None = None,
     max_key_age: float | None = None,
 ) -> RecordCodec:
-    """Return the codec that downloads payloads and decrypts personal fields; close it.
+    """Return the codec that downloads payloads and decrypts personal fields; the caller closes it.
 
     Without a keyring it redacts the encrypted fields. It reads the data keys at the first encrypted field.
-    `only` and `max_key_age`: see `EventDecryptor`.
+    `only`: the only aggregate id to decrypt; None for all. `max_key_age`: see `EventDecryptor`.
     """
-    return codec_of_members(connection, topics, personal_members(aggregate), only, max_key_age)
+    return decrypting_codec_of_members(connection, topics, personal_members(aggregate), only, max_key_age)
 
 
-def codec_of_members(
+def decrypting_codec_of_members(
     connection: Connection,
     topics: Topics,
     members: PersonalMembers | None,
     only: str | None = None,
     max_key_age: float | None = None,
 ) -> RecordCodec:
-    """Return `decrypting_codec` for a reader without the aggregate's code.
+    """Return the codec of `decrypting_codec` for a reader that does not have the aggregate's code.
 
-    `members`: the personal fields of its events; None for an aggregate without personal fields.
+    `members`: the personal fields of the aggregate's events; None for an aggregate without personal fields.
     """
     if members is None:
         return connection.payload_codec()
-    keys = DecryptorKeys(connection.keys, KafkaKeysLog(connection, topics))
+    keys = KeySource(connection.keys, KafkaKeysLog(connection, topics))
     return RecordCodec(connection.payloads, EventDecryptor(topics.events, members, keys, only, max_key_age))
 
 

@@ -39,7 +39,8 @@ class CommandOutcome(Struct, frozen=True):
         """Convert an outcome record of the command `command`."""
         verdict = outcome.data
         return cls(
-            not is_failure(outcome) and "deferred" not in (verdict.status, _status(verdict.original)),
+            not is_failure(outcome)
+            and "deferred" not in (verdict.status, _original_status(verdict.original)),
             verdict.status,
             command.id,
             command.aggregate,
@@ -58,7 +59,7 @@ class CommandOutcome(Struct, frozen=True):
         )
 
 
-def _status(original: Original | UnsetType) -> str:
+def _original_status(original: Original | UnsetType) -> str:
     return "" if isinstance(original, UnsetType) else original.status
 
 

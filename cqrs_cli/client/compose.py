@@ -1,4 +1,4 @@
-"""Commands of `cqrs send`: composed from fields on a command line, or from lines of JSON."""
+"""Composes the commands of `cqrs send`, from fields on a command line or from lines of JSON."""
 
 import difflib
 import re
@@ -9,7 +9,7 @@ from typing import cast
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from cqrs_cli.client.envelope import NO_ATTRIBUTES, Attributes, ReadyCommand, write_command
+from cqrs_cli.client.envelope import NO_ATTRIBUTES, Attributes, ReadyCommand, create_command
 from cqrs_cli.client.field_values import command_data
 from cqrs_cli.client.uuid7 import uuid7
 from cqrs_cli.core.aggregate.aggregate import Aggregate
@@ -20,10 +20,12 @@ from cqrs_cli.core.messages.json import read_members
 from cqrs_cli.core.messages.reaction_id import reserved_id_error
 from cqrs_cli.core.messages.record import Headers, Record
 from cqrs_cli.errors import UsageError
+from cqrs_cli.formatting import did_you_mean
 
 #: The default `source` of commands.
 SOURCE = "/cqrs/send"
 
+#: The headers of a record whose value is a whole CloudEvent.
 _STRUCTURED_HEADERS: Headers = [*HEADERS]
 
 
@@ -40,7 +42,7 @@ def compose(
     """
     wire_type = _wire_type(aggregate, command)
     data = command_data(aggregate, wire_type, fields)
-    return write_command(aggregate.name, subject, wire_type, data, SOURCE, attributes)
+    return create_command(aggregate.name, subject, wire_type, data, SOURCE, attributes)
 
 
 def _wire_type(aggregate: Aggregate, command: str) -> str:
@@ -49,17 +51,13 @@ def _wire_type(aggregate: Aggregate, command: str) -> str:
     wire_type = command if command.startswith(prefix) else prefix + command
     if wire_type not in aggregate.commands:
         names = sorted(name.removeprefix(prefix) for name in aggregate.commands)
-        names_by_lower = {name.lower(): name for name in names}
-        matches = difflib.get_close_matches(command.removeprefix(prefix).lower(), names_by_lower, 1)
-        suggestion = f"did you mean {names_by_lower[matches[0]]}? " if matches else ""
-        raise UsageError(
-            f"{aggregate.name} has no command {command!r}", f"{suggestion}known: {', '.join(names)}"
-        )
+        hint = f"{did_you_mean(command.removeprefix(prefix), names)} known: {', '.join(names)}".lstrip()
+        raise UsageError(f"{aggregate.name} has no command {command!r}", hint)
     return wire_type
 
 
 class _Line(Struct, gc=False):
-    """The attributes of a line that sending needs."""
+    """The attributes that are needed to send a line of JSON as a command."""
 
     type: str
     subject: str
@@ -71,9 +69,11 @@ class _Line(Struct, gc=False):
 #: The attributes that an owner reads; any other attribute is an extension.
 _ATTRIBUTES = [field.name for field in msgspec.structs.fields(CommandEnvelope)]
 
-#: Prefix → the attribute that an extension with this prefix probably misspells. These attributes change the decision.
+#: Prefix of an extension → the attribute that the extension probably misspells. All these attributes change the
+#: decision.
 _MISSPELT_PREFIXES = {"expec": "expectedversion", "expir": "expirytime", "notbe": "notbefore"}
 
+#: A line that has only known attributes. A line with another attribute is an error of its decoder.
 _StrictLine = msgspec.defstruct(
     "_StrictLine",
     [(name, Raw, Raw()) for name in _ATTRIBUTES if name not in _Line.__struct_fields__],
@@ -139,13 +139,13 @@ def _read_attributes(line: bytes) -> _Line:
     except msgspec.ValidationError:
         attributes = _read_line(line)  # raises, unless an unknown attribute was the only error
     for name in read_members(line):
-        if name not in _ATTRIBUTES and (intended := _misspelt(name)) is not None:
+        if name not in _ATTRIBUTES and (intended := _intended_attribute(name)) is not None:
             raise ValueError(f"attribute {name[:60]} is not known; did you mean {intended}?")
     return attributes
 
 
 @lru_cache(1000)
-def _misspelt(name: str) -> str | None:
+def _intended_attribute(name: str) -> str | None:
     """Return the known attribute that `name` probably misspells; None if `name` is an extension."""
     letters = re.sub(r"[^a-z0-9]", "", name.lower())
     matches = difflib.get_close_matches(letters, _ATTRIBUTES, 1, cutoff=0.87)

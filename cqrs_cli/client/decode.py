@@ -13,19 +13,19 @@ from cqrs_cli.core.recorded import Recorded, read_recorded_event
 from cqrs_cli.errors import ContradictionError, UsageError
 
 
-class _TypedEvent(msgspec.Struct, gc=False):
+class _EventTypeOnly(msgspec.Struct, gc=False):
     type: str
 
 
-_read_type = msgspec.json.Decoder(_TypedEvent).decode
+_read_type = msgspec.json.Decoder(_EventTypeOnly).decode
 
 
 def decode(record: Any, *, project: str | Path | None = None) -> Recorded[Event]:
     """Return the event in a record of an events topic: a message of confluent-kafka, or a record of kafka-python.
 
     Its class comes from `project`, the folder of a project or a folder inside it; by default the current folder. Raises
-    `ContradictionError` for a record that is not an event of the aggregate, and `UsageError` for an unknown aggregate,
-    or for a message that is an error of the consumer. Large data come from the project's payload store; raises
+    `ContradictionError` for a record that is not an event of the aggregate, `UsageError` for an unknown aggregate, and
+    for a message that only reports an error of the consumer. Large data come from the project's payload store; raises
     `PayloadUnavailableError` if the payload is missing. Personal fields are redacted if the project has no keyring.
     """
     error = _member(record, "error") if hasattr(record, "error") else None

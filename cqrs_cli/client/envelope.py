@@ -26,8 +26,29 @@ class ReadyCommand(NamedTuple):
     value: bytes
 
 
+class Attribution(NamedTuple):
+    """Who sent a command, and with which action of an operator: extension attributes, which owners ignore.
+
+    `actor`: the name of a gateway's token, or of the user of a command line. `action`: `retry`, `release`, `cancel`
+    or `drop`; empty for an ordinary command.
+    """
+
+    actor: str = ""
+    action: str = ""
+
+    def members(self) -> dict[str, str]:
+        """Return the attributes that have a value."""
+        return {name: text for name, text in self._asdict().items() if text}
+
+
+NO_ATTRIBUTION = Attribution()
+
+
 class Attributes(PropagatedAttributes, frozen=True, kw_only=True, gc=False):
-    """The attributes that a sender may set, besides type, subject and data. Times are in ms since the epoch."""
+    """The attributes that a sender may set, besides type, subject and data. Times are in ms since the epoch.
+
+    `time` is set only for the public events of a publication, not for commands.
+    """
 
     id: str | None = None  # None: a new UUIDv7
     expected: str | None = None
@@ -35,6 +56,8 @@ class Attributes(PropagatedAttributes, frozen=True, kw_only=True, gc=False):
     causation: str | None = None
     expiry: int | None = None
     not_before: int | None = None
+    time: int | None = None
+    attribution: Attribution = NO_ATTRIBUTION
 
 
 NO_ATTRIBUTES = Attributes()
@@ -43,20 +66,21 @@ NO_ATTRIBUTES = Attributes()
 class ArgumentNames(NamedTuple):
     """The names of arguments in error messages.
 
-    `option`: the prefix of the names of all other attributes, which is `--` on the command line.
+    `option_prefix`: the prefix of the names of all other attributes, which is `--` on the command line.
     """
 
     subject: str
     id: str
     expected: str
     correlation: str
-    option: str = ""
+    option_prefix: str = ""
 
 
 ON_COMMAND_LINE = ArgumentNames("ID", "--id", "--expect", "--correlation", "--")
 IN_PYTHON = ArgumentNames("aggregate_id", "id", "expect", "correlation_id")
 
-#: W3C Trace Context, version 00: the trace id and the parent id are not all zeros, and the version is not ff.
+#: A traceparent of W3C Trace Context in the form of version 00; its version may be any but ff. Neither its trace id nor
+#: its parent id is all zeros.
 _TRACEPARENT = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}", re.ASCII
 )
@@ -67,6 +91,8 @@ _MEMBER = re.compile(
     r"=[ -+\--<>-~]{0,255}[!-+\--<>-~][ \t]*)?",
     re.ASCII,
 )
+
+#: The largest number of members of a tracestate (W3C Trace Context).
 _MAX_MEMBERS = 32
 
 
@@ -81,13 +107,16 @@ class _Envelope(PropagatedAttributes, frozen=True, gc=False, omit_defaults=True)
     causationid: str | None = None
     expirytime: str | None = None
     notbefore: str | None = None
+    time: str | None = None
+    actor: str | None = None
+    action: str | None = None
 
 
 class _EnvelopeWithData(_Envelope, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     data: Raw  # declared in a subclass, so that the JSON has it after the propagated attributes
 
 
-def write_command(
+def create_command(
     aggregate: str,
     subject: str,
     wire_type: str,
@@ -109,10 +138,10 @@ def write_command(
         raise UsageError(f"{names.id}: {error_text}", "choose another id")
     if attributes.correlation is not None:
         _check_attribute(names.correlation, attributes.correlation)
-    _check_trace(attributes, names.option)
+    _check_trace(attributes, names.option_prefix)
     propagated_attributes = attributes.propagated()
     for name, text in propagated_attributes.items():
-        _check_attribute(names.option + name, text)
+        _check_attribute(names.option_prefix + name, text)
     envelope = _EnvelopeWithData(
         "1.0",
         command_id,
@@ -124,6 +153,8 @@ def write_command(
         attributes.causation or None,
         None if attributes.expiry is None else rfc3339(_limit_to_calendar(attributes.expiry)),
         None if attributes.not_before is None else rfc3339(_limit_to_calendar(attributes.not_before)),
+        None if attributes.time is None else rfc3339(attributes.time),
+        **attributes.attribution.members(),
         **propagated_attributes,
         data=Raw(data),
     )
@@ -136,7 +167,9 @@ def _limit_to_calendar(milliseconds: int) -> int:
 
 
 def valid_propagated_attributes(event: PropagatedAttributes) -> dict[str, Any]:
-    """Return an event's propagated attributes for commands, without an invalid trace: `write_command` rejects it."""
+    """Return an event's propagated attributes for commands. Leave out invalid trace attributes, because
+    `create_command` would reject them.
+    """
     attributes = event.propagated()
     for name in ("tracestate", "traceparent"):
         try:

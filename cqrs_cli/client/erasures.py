@@ -1,4 +1,4 @@
-"""The erase command, and the file of erasures: after a restore from an older backup, the erasures are repeated."""
+"""The erase command, and the file of erasures, from which erasures are repeated after a restore from a backup."""
 
 import os
 import time
@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from cqrs_cli.client.compose import SOURCE
-from cqrs_cli.client.envelope import ReadyCommand, write_command
+from cqrs_cli.client.envelope import ReadyCommand, create_command
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.erased import ERASED
 from cqrs_cli.core.erasure import ERASE, Erase
@@ -54,19 +54,20 @@ def require_personal(aggregate: Aggregate) -> None:
 
 
 def erase_command(aggregate: str, aggregate_id: str, key: str | None = None) -> ReadyCommand:
-    """Return the command that erases the personal fields of an aggregate; with `key`, only if this is its data key."""
-    return write_command(aggregate, aggregate_id, ERASE, encode_json(Erase(key)), SOURCE)
+    """Return the command that erases the personal fields of an aggregate; with `key`, only if it has this data key."""
+    return create_command(aggregate, aggregate_id, ERASE, encode_json(Erase(key)), SOURCE)
 
 
 def repeated_erasures(lines: Iterable[bytes]) -> list[ReadyCommand]:
     """Return the commands that repeat the erasures in the lines of the file, each data key once.
 
     Without the key, a command would also erase a person who has come back since, with a new key. The lines may also be
-    output of `cqrs tail -o json`. Raises `UsageError` with the number of an invalid line, and of a line without a key.
+    output of `cqrs tail -o json`. Raises `UsageError`, with the line number, for an invalid line and for a line without
+    a key.
     """
     keys: dict[tuple[str, str, str], None] = {}  # (aggregate, id, key), in the order of the lines
     commands_with_key: set[str] = set()
-    without_key: dict[int, Erasure] = {}  # by line number
+    without_key: dict[int, Erasure] = {}  # line number → erasure
     for number, erasure in _read_erasures(lines):
         if erasure.key is UNSET:
             without_key[number] = erasure

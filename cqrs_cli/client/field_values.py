@@ -27,8 +27,10 @@ def command_data(aggregate: Aggregate, wire_type: str, fields: Sequence[str]) ->
     """
     command, personal_schema = aggregate.commands[wire_type], aggregate.personal
     known_fields = describe_fields(command)
-    personal = {name for field in personal_schema.fields_of(command) for name in (field.name, field.wire)}
-    values: dict[str, Any] = {}
+    personal = {
+        name for field in personal_schema.fields_of(command) for name in (field.name, field.wire_name)
+    }
+    values: dict[str, Any] = {}  # field → value
     for field_text in fields:
         match = _FIELD.fullmatch(field_text)
         if match is None:
@@ -61,12 +63,12 @@ class _DuplicateFieldError(Exception):
     """A field is given twice."""
 
 
-def _set_field(owner: str, values: Any, type_node: TypeNode, match: "re.Match[str]") -> None:
+def _set_field(parent_name: str, values: Any, type_node: TypeNode, match: "re.Match[str]") -> None:
     """Set the value of a field, at its name and keys (`lines[0][sku]`), in `values`, an object of type `type_node`."""
     keys, text, is_json = [match["name"], *_KEY.findall(match["path"])], match["text"], bool(match["json"])
     steps = []
     for key in keys:
-        owner, key, type_node = _find_member(owner, type_node, key)
+        parent_name, key, type_node = _find_member(parent_name, type_node, key)
         steps.append((key, type_node))
     for key, member_type in steps[:-1]:
         values = _get_or_create(values, key, [] if _item_type(member_type) is not None else {})
@@ -80,8 +82,8 @@ def _set_field(owner: str, values: Any, type_node: TypeNode, match: "re.Match[st
     )
 
 
-def _find_member(owner: str, type_node: TypeNode, key: str) -> tuple[str, str, TypeNode]:
-    """Return a member of `owner`: its display name (`lines[0]`), its JSON key, its type.
+def _find_member(parent_name: str, type_node: TypeNode, key: str) -> tuple[str, str, TypeNode]:
+    """Return a member of the value called `parent_name`: its display name (`lines[0]`), its JSON key, its type.
 
     Raises `LookupError` with the known members if there is no such member.
     """
@@ -90,16 +92,18 @@ def _find_member(owner: str, type_node: TypeNode, key: str) -> tuple[str, str, T
         for field, field_type in type_node.fields:
             if key in (field.name, field.encode_name):
                 return field.encode_name, field.encode_name, field_type
-        raise LookupError(f"{owner} has no field {key!r}", describe_fields(type_node.wire.cls))
+        raise LookupError(f"{parent_name} has no field {key!r}", describe_fields(type_node.msgspec_type.cls))
     if type_node.form == "dict":
-        return f"{owner}[{key}]", key, type_node.parts[1]
+        return f"{parent_name}[{key}]", key, type_node.parts[1]
     if (item_type := _item_type(type_node)) is not None:
         if key and not key.isdecimal():
-            raise LookupError(f"{owner} is a list: write {owner}[]=… or {owner}[0]=…, not {owner}[{key}]")
-        return f"{owner}[{key}]", key, item_type
-    if isinstance(type_node.wire, AnyType):
-        return f"{owner}[{key}]", key, type_node
-    raise LookupError(f"{owner} is {spell_type(type_node.unwrapped)}: it has no [{key}]")
+            raise LookupError(
+                f"{parent_name} is a list: write {parent_name}[]=… or {parent_name}[0]=…, not {parent_name}[{key}]"
+            )
+        return f"{parent_name}[{key}]", key, item_type
+    if isinstance(type_node.msgspec_type, AnyType):
+        return f"{parent_name}[{key}]", key, type_node
+    raise LookupError(f"{parent_name} is {spell_type(type_node.unwrapped)}: it has no [{key}]")
 
 
 def _union_members(type_node: TypeNode) -> list[TypeNode]:
@@ -110,14 +114,14 @@ def _union_members(type_node: TypeNode) -> list[TypeNode]:
         member
         for part in type_node.parts
         for member in _union_members(part)
-        if not isinstance(member.wire, NoneType)
+        if not isinstance(member.msgspec_type, NoneType)
     ]
 
 
 def _container_type(type_node: TypeNode) -> TypeNode:
     """Return the first member of a union that is an object, dict or list; else the first member."""
     members = _union_members(type_node)
-    return next((member for member in members if member.form not in ("value", "closed")), members[0])
+    return next((member for member in members if member.form not in ("value", "enum")), members[0])
 
 
 def _item_type(type_node: TypeNode) -> TypeNode | None:
@@ -158,7 +162,7 @@ def _set_value(values: Any, key: str, value: Any) -> None:
 
 def _from_text(text: str, type_node: TypeNode, path: str) -> Any:
     """Convert `100` for an int, `true` for a bool, any text for a str. `path` is for errors: `customer[name]`."""
-    if isinstance(type_node.wire, AnyType):
+    if isinstance(type_node.msgspec_type, AnyType):
         return text
     try:
         value = msgspec.convert(text, type_node.annotation, strict=False)

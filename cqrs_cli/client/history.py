@@ -1,4 +1,4 @@
-"""The history of one aggregate: fold its events to a state at a version or a time. Without Spark."""
+"""The history of one aggregate: folds its events, without Spark, to the state at a version or a time."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -106,8 +106,8 @@ def find_ranges(
 ) -> list[LogRange]:
     """Return the ranges that may hold this key's committed events, in order.
 
-    With `positions` the ranges end there. Raises `UsageError` for positions outside the log, `ContradictionError` if
-    events were deleted.
+    `positions`: partition → the offset at which its range ends; by default the end of the log. Raises `UsageError` for
+    positions outside the log, `ContradictionError` if events were deleted.
     """
     _, bounds = find_events(connection, topics, partitioner, positions, key)
     return [LogRange(topics.events, partition, start, end) for partition, (start, end) in bounds.items()]
@@ -120,10 +120,10 @@ def find_events(
     positions: Mapping[int, int] | None = None,
     key: bytes | None = None,
 ) -> tuple[KeySpace, dict[int, tuple[int, int]]]:
-    """Return the key space of an aggregate, and the bounds of its committed events: of all partitions, or of the
-    partitions that may hold the events of `key`, in order.
+    """Return the key space of an aggregate, and partition → (start, end) of its committed events.
 
-    `positions` and the errors are as for `find_ranges`.
+    With `key`, only partitions that may hold its events are returned, in the order of the events. `positions` and the
+    errors are as for `find_ranges`.
     """
     count = readers.partition_count(connection, topics.events)
     key_space = visible_key_space(connection, topics, partitioner, count).as_of(positions)
@@ -185,7 +185,7 @@ def fold_history(
     *,
     events: bool = True,
 ) -> AggregateHistory:
-    """Fold the records of one aggregate up to the last state for which `is_included` is True.
+    """Fold the records of one aggregate, and return the last state for which `is_included` is True, with its events.
 
     `events=False` keeps no events in memory. Raises `ContradictionError` with the position of an invalid event.
     """

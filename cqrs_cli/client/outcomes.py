@@ -1,6 +1,7 @@
-"""Wait for the outcomes of sent commands, which are matched by partition and offset of the delivery report.
+"""Waits for the outcomes of sent commands. An outcome names the partition and offset of its command, which are known
+from the command's delivery report.
 
-The outcome of a command whose key has moved (`MOVED`) is in the target partition, and is matched by the command id.
+If the key of a command has moved (`MOVED`), its outcome is in the child partition, and is found by the command id.
 """
 
 import time
@@ -19,27 +20,24 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.topics.topics import Topics
 
-#: Seconds without an outcome until the sender checks if there is an owner. Most outcomes arrive within 0.05 s.
+#: Seconds without an outcome after which `OutcomeWaiter` calls `on_quiet`. Most outcomes arrive within 0.05 s.
 QUIET_TIMEOUT = 1.0
 
 #: Milliseconds by which the clocks of two brokers may differ. An owner forwards a command before `MOVED` is visible, so
-#: the outcome in the target partition may have an earlier timestamp than `MOVED`, by another broker's clock.
+#: the outcome in the child partition may have an earlier timestamp than `MOVED`, by another broker's clock.
 _MAX_CLOCK_DIFFERENCE = 60_000
 
-#: The outcomes topic, the target partition, and the command id of a moved command.
+#: The outcomes topic, the child partition, and the command id of a moved command.
 _MovedCommand = tuple[str, int, str]
 
 
 class ReceivedOutcome(NamedTuple):
-    """The outcome of a sent command: decoded, its bytes, and the number that `OutcomeWaiter.send` returned.
-
-    `timestamp`: the timestamp of the outcome record, in ms.
-    """
+    """The outcome of a sent command."""
 
     envelope: OutcomeEnvelope
-    value: bytes
-    number: int = 0
-    timestamp: int = 0
+    value: bytes  # the encoded envelope
+    number: int = 0  # the command's number, as returned by `OutcomeWaiter.send`
+    timestamp: int = 0  # timestamp of the outcome record in ms
 
 
 class OutcomeWaiter:
@@ -58,20 +56,22 @@ class OutcomeWaiter:
         self._reader: Consumer = clients.consumer(connection)
         read_error = partial(readers.read_error, connection)
         self._follower = Follower(self._reader, read_error, on_unreachable=lambda: None)
+        # (outcomes topic, partition) of the partitions that are read
         self._assigned: set[tuple[str, int]] = set()
         self._outstanding: dict[int, str] = {}  # command number → command id
         self._last_number = 0
-        #: (outcomes topic, partition, offset) of a delivered command → its number.
+        #: (outcomes topic, partition and offset of a delivered command) → number of the command.
         self._reported: dict[tuple[str, int, int], int] = {}
         #: Outcomes whose command may not have its delivery report yet, by the position of the command.
         self._unmatched: dict[tuple[str, int, int], ReceivedOutcome] = {}
         self._matched: list[ReceivedOutcome] = []  # outcomes that `poll_outcomes` returns next
         #: Moved command → the numbers of all sends of its id, which get their outcomes in this order.
         self._moved: dict[_MovedCommand, list[int]] = {}
-        #: Outcomes in a target partition that were read before `MOVED`.
+        #: Outcomes in a child partition that were read before `MOVED`.
         self._unmatched_by_id: dict[_MovedCommand, ReceivedOutcome] = {}
-        #: (outcomes topic, target partition) to assign → time in ms from which to read it.
+        #: (outcomes topic, child partition) to assign → timestamp (ms) of the first record to read.
         self._new_targets: dict[tuple[str, int], int] = {}
+        # The child partitions of moved commands that are read, as (outcomes topic, partition).
         self._assigned_targets: set[tuple[str, int]] = set()
         self._repartitioned: set[str] = set()  # outcomes topics that were repartitioned
         self._on_quiet = on_quiet
@@ -138,8 +138,10 @@ class OutcomeWaiter:
             for position, other_number in self._reported.items()
             if other_number != number
         }
-        for key, numbers in [*self._moved.items()]:
-            self._set_moved(key, [other_number for other_number in numbers if other_number != number])
+        for moved_command, numbers in [*self._moved.items()]:
+            self._set_moved(
+                moved_command, [other_number for other_number in numbers if other_number != number]
+            )
 
     def poll_outcomes(self, timeout: float = 0.0) -> list[ReceivedOutcome]:
         """Return the outcomes that have arrived; wait at most `timeout` seconds for the first record."""
@@ -168,7 +170,7 @@ class OutcomeWaiter:
                 self._on_quiet = None
 
     def _assign(self, topic: str, partition: int, since: int | None = None) -> None:
-        """Read a partition from its end, or from the first record at `since`, ms."""
+        """Read a partition from its end, or from the first record since the time `since` (ms)."""
         if (topic, partition) in self._assigned:
             return
         try:
@@ -178,7 +180,7 @@ class OutcomeWaiter:
             )
             start = end if first_offset is None else first_offset
             self._reader.incremental_assign([TopicPartition(topic, partition, start)])
-        except readers.MissingError:
+        except readers.MissingPartitionError:
             # Raises the precise error: the topic is missing, or an ACL hides it.
             readers.partition_count(self._connection, topic)
             raise
@@ -189,6 +191,7 @@ class OutcomeWaiter:
         self._assigned.add((topic, partition))
 
     def _match(self, message: Message, own_ids: set[str]) -> None:
+        """Match an outcome to a sent command; keep it if the delivery report or `MOVED` may come later."""
         value = message.value() or b""
         try:
             envelope = read_outcome(value)
@@ -196,47 +199,50 @@ class OutcomeWaiter:
             return  # a foreign record
         topic, partition = message.topic() or "", message.partition() or 0
         position = (topic, envelope.data.partition, envelope.data.offset)
-        moved = (topic, partition, envelope.causationid or "")
+        moved_command = (topic, partition, envelope.causationid or "")
         outcome = ReceivedOutcome(envelope, value, 0, message.timestamp()[1])
         number = self._reported.pop(position, None)
-        if number is None and (numbers := self._moved.get(moved)):
+        if number is None and (numbers := self._moved.get(moved_command)):
             number = numbers[0]
-            self._set_moved(moved, numbers[1:])
+            self._set_moved(moved_command, numbers[1:])
         if number is not None:
             self._receive(topic, outcome._replace(number=number))
             return
         if self._has_unreported():
             self._unmatched[position] = outcome
-        if moved[2] in own_ids and (topic, partition) in self._assigned_targets:
-            self._unmatched_by_id[moved] = outcome
+        if moved_command[2] in own_ids and (topic, partition) in self._assigned_targets:
+            self._unmatched_by_id[moved_command] = outcome
 
     def _receive(self, topic: str, outcome: ReceivedOutcome) -> None:
-        """Store the outcome of a sent command. After `MOVED`, wait for the outcome in the target partition."""
+        """Store the outcome of a sent command. After `MOVED`, wait for the outcome in the child partition."""
         verdict = outcome.envelope.data
         if verdict.reason != Reason.MOVED.name or not isinstance(verdict.movedto, int):
             self._matched.append(outcome)
             del self._outstanding[outcome.number]
             return
-        target, moved = (topic, verdict.movedto), (topic, verdict.movedto, outcome.envelope.causationid or "")
+        target, moved_command = (
+            (topic, verdict.movedto),
+            (topic, verdict.movedto, outcome.envelope.causationid or ""),
+        )
         self._repartitioned.add(topic)
         if target not in self._assigned_targets:
             self._new_targets[target] = min(
                 outcome.timestamp, self._new_targets.get(target, outcome.timestamp)
             )
-        if (final := self._unmatched_by_id.pop(moved, None)) is not None:
-            self._receive(topic, final._replace(number=outcome.number))
+        if (outcome_of_child := self._unmatched_by_id.pop(moved_command, None)) is not None:
+            self._receive(topic, outcome_of_child._replace(number=outcome.number))
         else:
-            self._moved.setdefault(moved, []).append(outcome.number)
+            self._moved.setdefault(moved_command, []).append(outcome.number)
 
-    def _set_moved(self, moved: _MovedCommand, numbers: list[int]) -> None:
-        """Replace the numbers that wait for a moved outcome."""
+    def _set_moved(self, moved_command: _MovedCommand, numbers: list[int]) -> None:
+        """Replace the numbers of the sends that wait for the outcome of a moved command."""
         if numbers:
-            self._moved[moved] = numbers
+            self._moved[moved_command] = numbers
         else:
-            del self._moved[moved]
+            del self._moved[moved_command]
 
     def _assign_targets(self) -> None:
-        """Read the partitions to which commands have moved, from the earliest time of their outcomes."""
+        """Read the partitions to which commands have moved, from the earliest possible time of their outcomes."""
         for (topic, partition), since in self._new_targets.items():
             if (topic, partition) in self._assigned:
                 self._reader.incremental_unassign([TopicPartition(topic, partition)])

@@ -11,6 +11,8 @@ from cqrs_cli.client.command_outcome import CommandOutcome
 from cqrs_cli.client.envelope import ReadyCommand
 from cqrs_cli.errors import CqrsError, NoOutcomeError
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.observer import reached
+from cqrs_cli.telemetry.otel.spans import Sending
 
 
 class PendingOutcome:
@@ -19,11 +21,15 @@ class PendingOutcome:
     `id` is the command id. Resending the command with this id is safe.
     """
 
-    def __init__(self, ready_command: ReadyCommand, topics: Topics, timeout: float) -> None:
+    def __init__(
+        self, ready_command: ReadyCommand, topics: Topics, timeout: float, sending: Sending | None = None
+    ) -> None:
+        """`sending`: the span of the command; None without spans."""
+        self._sending = sending
         self.ready_command, self.topics = ready_command, topics
         self.deadline = time.monotonic() + timeout
         self._outcome: Future[CommandOutcome] = Future()
-        self.failure: CqrsError | None = None  # the error of the last attempt to send it
+        self.failure: CqrsError | None = None  # the error of the last attempt to send the command
         self._timeout = timeout
 
     @property
@@ -39,21 +45,35 @@ class PendingOutcome:
 
         Raises `NoOutcomeError` if no outcome has arrived, or the `CqrsError` that prevented sending.
         """
-        remaining = self._remaining() if timeout is None else timeout
+        seconds = self._seconds_left() if timeout is None else timeout
         try:
-            return self._outcome.result(remaining)
+            return self._outcome.result(seconds)
         except FutureTimeout:
             raise self._timeout_error(self._timeout if timeout is None else timeout) from None
 
     def complete(self, outcome: CommandOutcome) -> None:
         """Complete with an outcome."""
         if not self._outcome.done():
+            self._end_span(outcome.status)
             self._outcome.set_result(outcome)
 
     def fail(self, error: CqrsError) -> None:
         """Complete with an error: there will be no outcome."""
         if not self._outcome.done():
+            self._end_span(error.code)
             self._outcome.set_exception(error)
+
+    def expire(self) -> None:
+        """End the span: the callers no longer wait."""
+        self._end_span(NoOutcomeError.code)
+
+    def _end_span(self, status: str) -> None:
+        sending, self._sending = self._sending, None
+        if sending is not None:
+            command, topic = self.ready_command, self.topics.commands
+            reached(
+                "send.after", sending=sending, id=command.id, topic=topic, key=command.subject, status=status
+            )
 
     def __await__(self) -> Generator[Any, None, CommandOutcome]:
         return self._wait_async().__await__()
@@ -61,12 +81,12 @@ class PendingOutcome:
     async def _wait_async(self) -> CommandOutcome:
         future = asyncio.wrap_future(self._outcome)
         future.add_done_callback(_retrieve_exception)
-        done, _ = await asyncio.wait([future], timeout=self._remaining())
-        if not done:
+        ended_futures, _ = await asyncio.wait([future], timeout=self._seconds_left())
+        if not ended_futures:
             raise self._timeout_error(self._timeout)
         return future.result()
 
-    def _remaining(self) -> float:
+    def _seconds_left(self) -> float:
         return max(0.0, self.deadline - time.monotonic())
 
     def _timeout_error(self, timeout: float) -> CqrsError:
@@ -82,6 +102,6 @@ class PendingOutcome:
 
 
 def _retrieve_exception(future: "asyncio.Future[CommandOutcome]") -> None:
-    """Retrieve the exception of a future after its timeout, because asyncio logs each exception never retrieved."""
+    """Retrieve the exception of a future after its timeout: asyncio logs every exception that was not retrieved."""
     if not future.cancelled():
         future.exception()

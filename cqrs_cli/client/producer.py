@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message
@@ -12,7 +13,7 @@ from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
 from cqrs_cli.kafka.topics.acls import RequiredAcl
-from cqrs_cli.kafka.topics.partitioner import Partitioner, target_partition
+from cqrs_cli.kafka.topics.partitioner import Partitioner, producer_partition
 
 #: Called with the partition and offset of a delivered command.
 OnDelivered = Callable[[int, int], None]
@@ -20,12 +21,19 @@ OnDelivered = Callable[[int, int], None]
 #: Called with the error of a command that was not delivered.
 OnFailure = Callable[[CqrsError], None]
 
+#: The time within which each of many commands is delivered, or fails.
+BULK_DELIVERY_TIMEOUT = timedelta(minutes=2)
+
+#: The size of a batch of commands in bytes. A command of at least this size is alone in its batch.
+BULK_BATCH_BYTES = 1_000_000
+
+#: librdkafka's properties of a producer for single commands, which sends at once, and of a producer for many commands.
 _SINGLE_CONFIG: dict[str, Any] = {"linger_ms": 0, "delivery_timeout_ms": 30_000}
 _BULK_CONFIG: dict[str, Any] = {
     "linger_ms": 50,
-    "batch_size": 1_000_000,
+    "batch_size": BULK_BATCH_BYTES,
     "queue_buffering_max_messages": 500_000,
-    "delivery_timeout_ms": 120_000,
+    "delivery_timeout_ms": BULK_DELIVERY_TIMEOUT // timedelta(milliseconds=1),
 }
 
 #: Errors after which a command may be resent with its id: it is decided once, however often it is in the log.
@@ -44,7 +52,7 @@ _SENDS_PER_POLL = 1000
 #: The error codes of commands that fail because of a fatal error.
 _FATAL_CODES = (KafkaError._FATAL, KafkaError._PURGE_QUEUE)
 
-#: Seconds to wait for the fatal error itself.
+#: Seconds to wait for the fatal error after a delivery report with one of these codes.
 _FATAL_TIMEOUT = 1.0
 
 
@@ -63,11 +71,11 @@ class CommandProducer:
     ) -> None:
         self.sent_count = 0
         self._failed_count = 0
-        self._failure: tuple[str, KafkaError] | None = None
+        self._failure: tuple[str, KafkaError] | None = None  # topic and error of the first failed command
         self._fatal: KafkaError | None = None
         self._connection, self._codec = connection, connection.payload_codec()
         self._partitioner = partitioner
-        self._partition_counts: dict[str, int] = {}
+        self._partition_counts: dict[str, int] = {}  # topic → partition count
         self._producer = clients.producer(
             connection,
             allow_auto_create_topics=False,
@@ -112,7 +120,7 @@ class CommandProducer:
 
     def partition_of(self, topic: str, key: bytes) -> int:
         """Return the partition to which `send` sends this key."""
-        return target_partition(self._partitioner, key, self.partition_count(topic))
+        return producer_partition(self._partitioner, key, self.partition_count(topic))
 
     def send(
         self,
@@ -130,9 +138,8 @@ class CommandProducer:
         """
         value, payloads = self._codec.replace_large_data(topic, value)
         self._codec.upload(topic, payloads)
-        report = (
-            self._on_failure if on_delivered is None else self._delivery_callback(on_delivered, on_failure)
-        )
+        has_callback = on_delivered is not None or on_failure is not None
+        report = self._delivery_callback(on_delivered, on_failure) if has_callback else self._on_failure
         partition = self.partition_of(topic, key)
         while True:
             try:
@@ -161,10 +168,10 @@ class CommandProducer:
         """Drop the queued commands, and wait for the commands in flight: `delivered_count` is exact afterwards."""
         self._producer.purge(in_queue=True, in_flight=False, blocking=True)
         while self._flush():
-            pass  # ends with the delivery timeout at the latest
+            pass  # the delivery timeout limits the wait
 
     def _flush(self) -> int:
-        """Wait 0.2 s, so that Ctrl-C is handled, and return the number of undelivered commands."""
+        """Wait at most 0.2 s, so that Ctrl-C is handled, and return the number of undelivered commands."""
         try:
             self._run_callbacks(self._producer.flush, 0.2)
         except SystemError as error:  # the binding raises this for a Ctrl-C during a delivery report
@@ -196,12 +203,13 @@ class CommandProducer:
         return self._to_error(topic, error)
 
     def _delivery_callback(
-        self, on_delivered: OnDelivered, on_failure: OnFailure | None
+        self, on_delivered: OnDelivered | None, on_failure: OnFailure | None
     ) -> Callable[[KafkaError | None, Message], None]:
         def report(error: KafkaError | None, message: Message) -> None:
             partition, offset = message.partition(), message.offset()
             if error is None and partition is not None and offset is not None:
-                on_delivered(partition, offset)
+                if on_delivered is not None:
+                    on_delivered(partition, offset)
             elif on_failure is not None and error is not None:
                 self._failed_count += 1
                 on_failure(self._to_error(message.topic() or "?", error))
@@ -228,7 +236,7 @@ def send_failure(connection: Connection, topic: str, error: KafkaError) -> CqrsE
                 f"a command is larger than {topic} allows", "raise its max.message.bytes"
             )
         case ErrorKind.DENIED:
-            return RequiredAcl("Write", "topic", topic).denied()
+            return RequiredAcl("Write", "topic", topic).denied_error()
         case ErrorKind.UNKNOWN_PARTITION:
             return ConfigurationError(f"topic {topic} does not exist", "create it: cqrs init")
         case kind if kind in _RETRIABLE:

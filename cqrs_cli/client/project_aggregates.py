@@ -31,9 +31,10 @@ class ProjectAggregates:
         self._package, self._root = settings.aggregates, settings.root
         self.payloads = settings.payloads()
         self._settings = settings
-        self._codecs: dict[str, RecordCodec] = {}
-        self._aggregates: dict[str, Aggregate] = {}
-        self._types: dict[type, list[tuple[Aggregate, str]]] = {}
+        self._codecs: dict[str, RecordCodec] = {}  # events topic → its codec
+        self._aggregates: dict[str, Aggregate] = {}  # name → loaded aggregate
+        #: Command class → each aggregate that has the command, with the command's wire type.
+        self._candidates_by_class: dict[type, list[tuple[Aggregate, str]]] = {}
 
     def aggregate(self, name: str) -> Aggregate:
         """Return the aggregate with this name; raise `UsageError` with the known names if it does not exist."""
@@ -68,15 +69,15 @@ class ProjectAggregates:
         """
         command_class = type(command)
         if (reserved := reserved_command(command_class)) is not None:
-            return self._require_accepts(reserved, name), reserved.wire
+            return self._aggregate_accepting(reserved, name), reserved.wire_type
         if name is not None:
             candidates = [
                 (self.aggregate(name), wire_type) for wire_type in self._wire_types(name, command_class)
             ]
-        elif (cached := self._types.get(command_class)) is not None:
-            candidates = cached
+        elif (known_candidates := self._candidates_by_class.get(command_class)) is not None:
+            candidates = known_candidates
         else:
-            candidates = self._types[command_class] = self._search(command_class)
+            candidates = self._candidates_by_class[command_class] = self._search_candidates(command_class)
         if len(candidates) == 1:
             return candidates[0]
         if not candidates:
@@ -90,8 +91,8 @@ class ProjectAggregates:
             f"{command_class.__name__} is a command of {names}", "name the aggregate: aggregate=…"
         )
 
-    def _require_accepts(self, reserved: ReservedCommand, name: str | None) -> Aggregate:
-        """Return the aggregate `name`; raise `UsageError` if it does not take this reserved command."""
+    def _aggregate_accepting(self, reserved: ReservedCommand, name: str | None) -> Aggregate:
+        """Return the aggregate `name`; raise `UsageError` if the aggregate does not accept this reserved command."""
         if name is None:
             owners_text = "every aggregate with personal fields" if reserved.erases else "every aggregate"
             raise UsageError(
@@ -102,8 +103,8 @@ class ProjectAggregates:
             require_personal(aggregate)
         return aggregate
 
-    def _search(self, command_class: type) -> list[tuple[Aggregate, str]]:
-        """Search the module that defines the class first, then all modules. Thus other broken aggregates do no harm."""
+    def _search_candidates(self, command_class: type) -> list[tuple[Aggregate, str]]:
+        """Search the module that defines the class, and only then all modules: another module may fail to load."""
         names = registry.names(self._package, self._root)
         module_name = command_class.__module__.removeprefix(f"{self._package}.")
         for group in ([module_name] if module_name in names else [], names):
@@ -134,7 +135,7 @@ def project_connection(
     """Return the connection to the configured broker, or to the embedded broker with its login.
 
     `find_broker` returns the embedded broker, and may start it; by default the broker must run. Raises
-    `UnavailableError` without a broker, `ConfigurationError` for invalid client properties, before it connects.
+    `UnavailableError` without a broker, `ConfigurationError` for invalid client properties, before any request.
     """
     from cqrs_cli.kafka.connection.connection import Connection
     from cqrs_cli.kafka.embedded.broker import broker_status

@@ -31,10 +31,10 @@ class SentCommand(NamedTuple):
 
 
 class SentCommands(NamedTuple):
-    """The number of commands by aggregate, and the seconds that sending took."""
+    """The result of sending many commands."""
 
-    aggregates: Mapping[str, int]
-    seconds: float
+    aggregates: Mapping[str, int]  # aggregate → number of commands
+    seconds: float  # duration
 
     @property
     def total(self) -> int:
@@ -59,6 +59,8 @@ def read_lines(lines: Iterable[bytes], aggregates: Mapping[str, Aggregate]) -> I
             raise UsageError("line 1 begins with a byte order mark", "save the file as UTF-8 without it")
         try:
             command = complete_line(line)
+        except UnicodeDecodeError:
+            raise UsageError(f"line {number} is not UTF-8", "save the file as UTF-8") from None
         except ValueError as error:
             raise UsageError(f"line {number}: {error}") from None
         if command.aggregate not in aggregates:
@@ -117,8 +119,9 @@ def send_and_wait(
 ) -> Iterator[list[ReceivedOutcome]]:
     """Send all commands, and yield their outcomes as they arrive.
 
-    Stops early if no outcome arrives for `timeout` seconds: see `waiter.outstanding`. After an invalid line the
-    outcomes of the commands before it are awaited, then the `UsageError` is raised. Other errors are raised at once.
+    Stops early if no outcome arrives for `timeout` seconds; `waiter.outstanding` then has the other ids. After an
+    invalid line the outcomes of the commands before it are awaited, then the `UsageError` is raised. Other errors are
+    raised at once.
     """
     outcomes: list[ReceivedOutcome] = []
     line_error: UsageError | None = None

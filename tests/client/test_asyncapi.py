@@ -79,7 +79,7 @@ def test_payload_has_what_send_writes() -> None:
     payload = DOCUMENT["channels"]["shopping.commands"]["messages"]["Place"]["payload"]
     assert set(command) <= set(payload["properties"])
     assert set(payload["required"]) <= set(command)
-    data = resolve(payload["properties"]["data"]["$ref"])
+    data = resolve(payload["properties"]["data"]["anyOf"][0]["$ref"])
     assert set(data["required"]) == set(command["data"])
 
 

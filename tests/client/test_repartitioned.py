@@ -46,9 +46,9 @@ def test_client_waits_for_the_final_outcome(
             assert all(client.send(subject, Increment(), id=f"{subject}-0").wait().ok for subject in SUBJECTS)
         repartition(harness)
         with running_owners(harness.plan(once=False)):
-            repeated = [client.send(subject, Increment(), id=f"{subject}-0") for subject in SUBJECTS]
-            assert {command.wait().status for command in repeated} == {"duplicate"}
-            assert {client.recorded(command.wait())[0] for command in repeated} == {0, 1}
+            repeated_commands = [client.send(subject, Increment(), id=f"{subject}-0") for subject in SUBJECTS]
+            assert {command.wait().status for command in repeated_commands} == {"duplicate"}
+            assert {client.recorded(command.wait())[0] for command in repeated_commands} == {0, 1}
             commands = [client.send(subject, Increment()) for subject in SUBJECTS]
             outcomes = [command.wait() for command in commands]
         assert [outcome.version for outcome in outcomes] == [2] * len(SUBJECTS)

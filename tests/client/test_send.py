@@ -98,3 +98,8 @@ def test_ctrl_c_discards_the_queue() -> None:
 def test_byte_order_mark_is_named() -> None:
     with pytest.raises(UsageError, match="line 1 begins with a byte order mark"):
         list(read_lines([codecs.BOM_UTF8 + VALID_LINE], AGGREGATES))
+
+
+def test_encoding_of_a_line_is_named() -> None:
+    with pytest.raises(UsageError, match="line 2 is not UTF-8"):
+        list(read_lines([VALID_LINE, '{"type":"ü"}'.encode("latin-1")], AGGREGATES))

@@ -1,28 +1,32 @@
 """Reads the failed commands of an aggregate from its dead letters, and prepares retries."""
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
-from cqrs_cli.client.envelope import ReadyCommand
+from cqrs_cli.client.envelope import NO_ATTRIBUTION, Attribution, ReadyCommand
 from cqrs_cli.core.deferral.document import structured_document
 from cqrs_cli.core.messages.command import CommandEnvelope, read_command
+from cqrs_cli.core.messages.drop_record import is_drop_record
 from cqrs_cli.core.messages.json import encode_json, read_members
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.reasons import REMEMBERED, CheckFailed
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
+from cqrs_cli.kafka import tailing
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.position_notation import format_position
+from cqrs_cli.kafka.tailing import Origin
 from cqrs_cli.kafka.topics.topics import Topics
 
 #: The prefix of the headers that a dead letter has in addition to the command's own headers.
 _HEADER_PREFIX = "cqrs."
 
 #: Attributes of the first attempt, which a retry leaves out.
-_FIRST_ATTEMPT_ONLY = ("notbefore", "deferredfrom", "attempt")
+_FIRST_ATTEMPT_ONLY = ("notbefore", "deferredfrom", "attempt", "actor", "action")
 
 
 class FailedCommand(msgspec.Struct, frozen=True):
@@ -73,10 +77,53 @@ def failed_commands(
             yield letter
 
 
-def open_letters(
+def letter_document(letter: FailedCommand) -> dict[str, Any]:
+    """Return a dead letter as JSON, without its record."""
+    command = letter.command
+    return {
+        "partition": letter.partition,
+        "offset": letter.offset,
+        "time": letter.time,
+        "reason": letter.reason,
+        "message": letter.message,
+        "command": letter.command_position,
+        "id": letter.id or None,
+        "aggregate_id": None if command is None else command.subject,
+        "type": None if command is None else command.type,
+    }
+
+
+def read_letters(
+    connection: Connection,
+    topics: Topics,
+    is_selected: Callable[[FailedCommand], bool],
+    since: int | None = None,
+    only_open: bool = False,
+) -> Iterator[FailedCommand]:
+    """Yield the selected dead letters since a time (ms), by time.
+
+    `only_open`: only the last dead letter of each command that was not decided since.
+    """
+    origin = Origin("beginning") if since is None else Origin("time", since)
+    bounds = tailing.tail_bounds(connection, topics.dead_letters, origin, None, "none")
+
+    def read(predicate: Callable[[FailedCommand], bool]) -> Iterator[FailedCommand]:
+        records = tailing.merge_by_time(
+            connection, topics.dead_letters, bounds, lambda record: not is_drop_record(record)
+        )
+        return failed_commands(records, predicate)
+
+    if not only_open:
+        return read(is_selected)
+    is_open = open_letter_filter(connection, topics, read(lambda letter: True))
+    return read(lambda letter: is_selected(letter) and is_open(letter))
+
+
+def open_letter_filter(
     connection: Connection, topics: Topics, letters: Iterable[FailedCommand]
 ) -> Callable[[FailedCommand], bool]:
-    """Return a filter for open dead letters: the last letter of each command, if no decision followed it.
+    """Return a filter for open dead letters. A letter is open if it is its command's last letter, and no decision on
+    the command followed.
 
     Reads the outcomes from the time of the oldest letter on, and keeps the commands' ids in memory. The filter also
     accepts letters whose command cannot be read.
@@ -117,7 +164,7 @@ def open_letters(
 def oldest_letters(
     letters: Iterable[FailedCommand], is_selected: Callable[[FailedCommand], bool]
 ) -> Iterator[FailedCommand]:
-    """Yield the letters of each partition before the first letter for which `is_selected` is False."""
+    """Yield, for each partition, the letters that precede the first letter that is not selected."""
     complete_partitions: set[int] = set()
     for letter in letters:
         if letter.partition not in complete_partitions and is_selected(letter):
@@ -126,7 +173,9 @@ def oldest_letters(
             complete_partitions.add(letter.partition)
 
 
-def retry_command(aggregate: str, failed_command: FailedCommand) -> ReadyCommand | None:
+def retry_command(
+    aggregate: str, failed_command: FailedCommand, attribution: Attribution = NO_ATTRIBUTION
+) -> ReadyCommand | None:
     """Return the command with its id, to send it again; None for a malformed command, which would fail again."""
     if failed_command.command is None:
         return None
@@ -134,11 +183,13 @@ def retry_command(aggregate: str, failed_command: FailedCommand) -> ReadyCommand
         members = read_members(structured_document(failed_command.record, failed_command.command))
     except CheckFailed:
         return None
-    attributes = {name: value for name, value in members.items() if name not in _FIRST_ATTEMPT_ONLY}
+    attributes: dict[str, Raw | str] = {
+        name: value for name, value in members.items() if name not in _FIRST_ATTEMPT_ONLY
+    }
     return ReadyCommand(
         failed_command.command.id,
         aggregate,
         failed_command.command.subject,
         failed_command.command.type,
-        encode_json(attributes),
+        encode_json(attributes | attribution.members()),
     )

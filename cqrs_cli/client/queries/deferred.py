@@ -1,15 +1,17 @@
 """The deferred commands of an aggregate, read from its deferred topic."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 
 from cqrs_cli.client.compose import SOURCE
-from cqrs_cli.client.envelope import ReadyCommand, write_command
+from cqrs_cli.client.envelope import NO_ATTRIBUTION, Attributes, Attribution, ReadyCommand, create_command
 from cqrs_cli.core.deferral.entry import Deferral, read_deferral
 from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
@@ -39,8 +41,8 @@ def deferred_commands(
 
 def deferred_entries(log: PartitionLog, is_selected: Callable[[Deferral], bool]) -> list[Deferral]:
     """Return the deferred commands of a partition for which `is_selected` is True."""
-    latest_by_key: dict[bytes | None, Deferral] = {}
-    for key, entry in _changes(log):
+    latest_by_key: dict[bytes | None, Deferral] = {}  # record key → its newest entry, if it is selected
+    for key, entry in _entry_changes(log):
         latest_by_key.pop(key, None)
         if entry is not None and is_selected(entry):
             latest_by_key[key] = entry
@@ -50,7 +52,7 @@ def deferred_entries(log: PartitionLog, is_selected: Callable[[Deferral], bool])
 def has_due(log: PartitionLog, moment: int) -> bool:
     """True if the partition has a deferred command that is due by `moment`, ms since 1970."""
     due_keys: set[bytes | None] = set()
-    for key, entry in _changes(log):
+    for key, entry in _entry_changes(log):
         if entry is not None and entry.due <= moment:
             due_keys.add(key)
         else:
@@ -58,8 +60,8 @@ def has_due(log: PartitionLog, moment: int) -> bool:
     return bool(due_keys)
 
 
-def _changes(log: PartitionLog) -> Iterator[tuple[bytes | None, Deferral | None]]:
-    """Yield each record of the partition as its key and the deferred command; None instead if it has been decided."""
+def _entry_changes(log: PartitionLog) -> Iterator[tuple[bytes | None, Deferral | None]]:
+    """Yield (key, deferred command) for each record of the partition. The command is None if it has been decided."""
     for records in log.read("deferred", *log.bounds("deferred")):
         for record in records:
             if record.value is None:
@@ -76,8 +78,28 @@ def command_type(entry: Deferral) -> str:
     return read_command(Record(entry.offset, entry.timestamp, b"", entry.command, [*HEADERS])).type
 
 
-def request_commands(aggregate: str, entries: list[Deferral], request: str) -> Iterator[ReadyCommand]:
+def deferral_document(entry: Deferral, command: bytes) -> dict[str, Any]:
+    """Return a deferred command as JSON. `command`: its document, whose personal fields may be redacted."""
+    state = "parked" if entry.resubmitted_offset is None else "released"
+    return {
+        "id": entry.id,
+        "aggregate_id": entry.subject,
+        "due": rfc3339(entry.due),
+        "reason": entry.reason,
+        "attempt": entry.attempt,
+        "state": "cancelled" if entry.cancelled else state,
+        "offset": entry.offset,
+        "said": entry.resubmitted_offset,
+        "cancelled": entry.cancelled,
+        "command": msgspec.Raw(command),
+    }
+
+
+def request_commands(
+    aggregate: str, entries: list[Deferral], request: str, attribution: Attribution = NO_ATTRIBUTION
+) -> Iterator[ReadyCommand]:
     """Yield commands that cancel or release the deferred commands: `request` is `cqrs.Cancel` or `cqrs.Release`."""
+    attributes = Attributes(attribution=attribution)
     for entry in entries:
         data = msgspec.json.encode({"id": entry.id})
-        yield write_command(aggregate, entry.subject, request, data, SOURCE)
+        yield create_command(aggregate, entry.subject, request, data, SOURCE, attributes)

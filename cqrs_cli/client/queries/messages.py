@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Raw
 
 from cqrs_cli.core.messages.command import read_command
+from cqrs_cli.core.messages.drop_record import DropRecord, is_drop_record, read_drop_record
 from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.reasons import CheckFailed, Reason
@@ -18,8 +19,10 @@ CommandPosition = tuple[str, int, int]
 
 
 class LinkedMessage(NamedTuple):
-    """A record that was read as a message; `caused_by` is the position of its command record.
+    """A record that was read as a message.
 
+    `command_position` is the position of the command from which the message follows; for a command, its own position.
+    The position of the record of a drop (`drops`) is the last command whose dead letter was deleted.
     `id`, `causation` and `correlation` are empty if the message lacks them.
     """
 
@@ -27,7 +30,7 @@ class LinkedMessage(NamedTuple):
     aggregate: str
     partition: int
     record: Record
-    caused_by: CommandPosition
+    command_position: CommandPosition
     id: str = ""
     type: str = ""
     subject: str = ""
@@ -82,7 +85,7 @@ def message_reader(ids: Collection[str]) -> Callable[[str, str, int, Record], Li
 _GIVEN_UP_REASON = b'"%s"' % Reason.TOO_LARGE.name.encode()
 
 
-def _command(aggregate: str, partition: int, record: Record) -> LinkedMessage:
+def _command_message(aggregate: str, partition: int, record: Record) -> LinkedMessage:
     envelope = read_command(record)
     return LinkedMessage(
         "commands",
@@ -99,7 +102,7 @@ def _command(aggregate: str, partition: int, record: Record) -> LinkedMessage:
     )
 
 
-def _outcome(aggregate: str, partition: int, record: Record) -> LinkedMessage:
+def _outcome_message(aggregate: str, partition: int, record: Record) -> LinkedMessage:
     outcome = read_outcome(record.value)
     return LinkedMessage(
         "outcomes",
@@ -116,7 +119,7 @@ def _outcome(aggregate: str, partition: int, record: Record) -> LinkedMessage:
     )
 
 
-def _event(aggregate: str, partition: int, record: Record) -> LinkedMessage:
+def _event_message(aggregate: str, partition: int, record: Record) -> LinkedMessage:
     event = read_event(record.value)
     _, offset, _ = event.position()
     return LinkedMessage(
@@ -134,21 +137,25 @@ def _event(aggregate: str, partition: int, record: Record) -> LinkedMessage:
     )
 
 
-def _dead_letter(aggregate: str, partition: int, record: Record) -> LinkedMessage:
+def _dead_letter_message(aggregate: str, partition: int, record: Record) -> LinkedMessage:
+    if is_drop_record(record):
+        last_position = (aggregate, partition, read_drop_record(record.value).last_command)
+        return LinkedMessage("drops", aggregate, partition, record, last_position, data=record.value or b"")
     headers = dict(record.headers or ())
     position = (aggregate, partition, int(headers.get("cqrs.offset") or b""))
     try:
-        message = _command(aggregate, partition, record)
+        message = _command_message(aggregate, partition, record)
     except CheckFailed:
         return LinkedMessage("dead-letters", aggregate, partition, record, position)
-    return message._replace(kind="dead-letters", caused_by=position)
+    return message._replace(kind="dead-letters", command_position=position)
 
 
+#: Kind of topic → the function that reads its records.
 _READERS: dict[str, Callable[[str, int, Record], LinkedMessage]] = {
-    "commands": _command,
-    "outcomes": _outcome,
-    "events": _event,
-    "dead-letters": _dead_letter,
+    "commands": _command_message,
+    "outcomes": _outcome_message,
+    "events": _event_message,
+    "dead-letters": _dead_letter_message,
 }
 
 
@@ -157,6 +164,15 @@ def reason_of(message: LinkedMessage) -> str:
     headers = dict(message.record.headers or ())
     texts = [(headers.get(name) or b"").decode(errors="replace") for name in ("cqrs.reason", "cqrs.message")]
     return ": ".join(text for text in texts if text)
+
+
+def drop_of(message: LinkedMessage, position: CommandPosition) -> DropRecord | None:
+    """Return the drop that a message records, if it may have deleted the dead letter of the command at `position`."""
+    aggregate, partition, offset = position
+    if (message.kind, message.aggregate, message.partition) != ("drops", aggregate, partition):
+        return None
+    drop = read_drop_record(message.record.value)
+    return drop if drop.first_command <= offset <= drop.last_command else None
 
 
 def data_of(message: LinkedMessage) -> Raw:

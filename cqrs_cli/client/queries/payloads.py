@@ -19,6 +19,7 @@ _REFERRING_KINDS: tuple[Kind, ...] = ("commands", "events", "dead-letters", "def
 #: Partitions that are read concurrently.
 _MAX_READERS = 8
 
+#: A SHA-256 digest in hexadecimal.
 _DIGEST = re.compile(rb"[0-9a-f]{64}")
 
 
@@ -53,9 +54,9 @@ def referenced_payloads(connection: Connection, topics: Topics, candidates: Coll
 def digests_in(record: Record) -> set[str]:
     """Return all texts in a record that have the form of a SHA-256 digest: 64 hexadecimal digits."""
     headers = [] if record.headers is UNREADABLE_HEADERS else record.headers or []
-    texts = [text for _, text in headers if text is not None]
+    header_values = [header_value for _, header_value in headers if header_value is not None]
     value = record.value or b""
-    digests = {digest.decode() for text in (value, *texts) for digest in _DIGEST.findall(text)}
+    digests = {digest.decode() for data in (value, *header_values) for digest in _DIGEST.findall(data)}
     if b"\\" in value and REFERENCE_MARKER in value:  # a digest may be written with escapes
         try:
             digests.update(_texts(msgspec.json.decode(value)))

@@ -20,31 +20,28 @@ from cqrs_cli.kafka.topics.topics import Topics
 
 
 @dataclass
-class PersonalRecords:
-    """The number of records of one aggregate, by topic.
-
-    `unencrypted`: the number of events with a personal value that is not encrypted. `erased_keys`: id of the erase
-    command → id of the deleted data key.
-    """
+class PersonalRecordCounts:
+    """The number of records of one aggregate, by topic."""
 
     events: int = 0
-    unencrypted: int = 0
+    unencrypted: int = 0  # events with a personal value that is not encrypted
     deferred: int = 0
     dead_letters: int = 0
     commands: int = 0
+    #: Id of the erase command → id of the deleted data key.
     erased_keys: dict[str, str] = field(default_factory=dict)
 
 
 def personal_records(
     connection: Connection, topics: Topics, aggregate: Aggregate, aggregate_id: str, partitioner: Partitioner
-) -> PersonalRecords:
+) -> PersonalRecordCounts:
     """Count the records of an aggregate in all partitions that may hold its events.
 
     Raises `ContradictionError` for an event that cannot be read.
     """
     key = aggregate_id.encode(errors="surrogateescape")
     partitions = [log_range.partition for log_range in find_ranges(connection, topics, key, partitioner)]
-    counts, codec = PersonalRecords(), connection.payload_codec()
+    counts, codec = PersonalRecordCounts(), connection.payload_codec()
     for partition, record in _records_of_key(connection, topics.events, key, partitions):
         (decoded,), _ = codec.decode(topics.events, partition, [record])
         try:
@@ -63,7 +60,7 @@ def personal_records(
 def current_key_id(
     connection: Connection, topics: Topics, aggregate: Aggregate, aggregate_id: str, partitioner: Partitioner
 ) -> str | None:
-    """Return the id of the aggregate's data key; None if it has no key. Needs no keyring."""
+    """Return the id of the aggregate's data key; None if it has no key. The caller needs no keyring."""
     key = aggregate_id.encode(errors="surrogateescape")
     ranges = find_ranges(connection, topics, key, partitioner)
     with closing(decrypting_codec(connection, topics, aggregate, aggregate_id)) as codec:
@@ -71,7 +68,7 @@ def current_key_id(
         return next(filter(None, kids), None)
 
 
-def _count_event(counts: PersonalRecords, aggregate: Aggregate, event: EventEnvelope) -> None:
+def _count_event(counts: PersonalRecordCounts, aggregate: Aggregate, event: EventEnvelope) -> None:
     """Count an event. An event that was written before its fields were annotated as personal is not encrypted."""
     counts.events += 1
     if event.type == ERASED:

@@ -29,7 +29,7 @@ from cqrs_cli.kafka import clients, offsets
 from cqrs_cli.kafka.admin.topics import Admin, find_with_extras
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.topics.checks import aggregate_topics, missing_topics
+from cqrs_cli.kafka.topics.checks import aggregate_topics, missing_topics_error
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
 from cqrs_cli.keyspace.key_space import read_key_space
@@ -40,9 +40,9 @@ _POSITION_TIMEOUT = 2.0
 
 
 class SimulatedOutcome(NamedTuple):
-    """The simulated outcome of a command, as bytes and decoded, and its simulated events."""
+    """The simulated outcome of a command, and its simulated events."""
 
-    value: bytes
+    value: bytes  # the encoded outcome
     envelope: OutcomeEnvelope
     events: list[bytes]
 
@@ -61,48 +61,50 @@ class Simulation:
         commands: Iterable[ReadyCommand],
         ids_may_repeat: bool = True,
     ) -> None:
-        """Read the states of the aggregates in `commands`. If ids may repeat, also read the decisions within the dedup
-        window, and the deferred commands.
+        """Read the states of the aggregates in `commands`. With `ids_may_repeat` also read the decisions within the
+        dedup window, and the deferred commands, because a command's id may be in use.
         """
         self.topics = _describe_topics(connection, topics)
         count = self.topics.partitions
         key_space = read_key_space(connection, topics, settings.partitioner, count)
         self._payloads: dict[PayloadReference, bytes] = {}  # payloads of the commands so far
         self._settings, self._key_space = settings, key_space
-        subjects: dict[int, set[bytes]] = {}
+        subjects: dict[int, set[bytes]] = {}  # partition → the keys of its commands
         for command in commands:
             key = command.subject.encode()
-            subjects.setdefault(key_space.target_of(key), set()).add(key)
+            subjects.setdefault(key_space.producer_partition(key), set()).add(key)
         self._codec = decrypting_codec(connection, topics, aggregate)
         self._keys = SimulationKeys(self._codec, aggregate)
-        self._batches: dict[int, Batch] = {}
-        self._next_offsets: dict[int, int] = {}
+        self._batches: dict[int, Batch] = {}  # partition → the batch that decides its commands
+        self._next_offsets: dict[int, int] = {}  # partition → offset of the next simulated command
         for partition, keys in subjects.items():
             log = PartitionLog(connection, topics, partition, self._codec)
             self._next_offsets[partition] = log.bounds("commands")[1]
-            states: dict[str, VersionedState] = {}
-            decisions: dict[tuple[str, str], DedupEntry] = {}
-            for source in key_space.partitions_of(partition):
-                source_log = replace(log, partition=source)
+            states: dict[str, VersionedState] = {}  # aggregate id → state
+            decisions: dict[tuple[str, str], DedupEntry] = {}  # (aggregate id, command id) → decision
+            for source_partition in key_space.partitions_of(partition):
+                source_log = replace(log, partition=source_partition)
                 states = current_states(source_log, aggregate, keys, states)
                 decisions |= (
-                    recent_decisions(source_log, keys, _now() - settings.window) if ids_may_repeat else {}
+                    recent_decisions(source_log, keys, _now_ms() - settings.window) if ids_may_repeat else {}
                 )
             deferred_log = replace(log, partition=key_space.deferred_partition(partition))
             deferred = _deferred_of_keys(deferred_log, keys) if ids_may_repeat else []
-            self._batches[partition] = Batch(aggregate, self._context(partition, states, decisions, deferred))
+            self._batches[partition] = Batch(
+                aggregate, self._batch_context(partition, states, decisions, deferred)
+            )
         self._codec.check_no_lost_keys()
         #: The number of commands in these partitions that no owner has decided yet: an upper bound, because offsets
         #: have gaps.
         self.undecided = _count_undecided(connection, topics, self._next_offsets)
 
     def decide(self, command: ReadyCommand) -> SimulatedOutcome:
-        """Return the outcome that the command would have now; raise `CqrsError` if it cannot be decided here."""
+        """Return the outcome that the command would have now; raise `CqrsError` if this machine cannot decide it."""
         key = command.subject.encode()
-        partition = self._key_space.target_of(key)
+        partition = self._key_space.producer_partition(key)
         value, payloads = self._codec.replace_large_data(self.topics.topics.commands, command.value)
         self._payloads.update(payloads)
-        record = Record(self._next_offsets[partition], _now(), key, value, list(HEADERS))
+        record = Record(self._next_offsets[partition], _now_ms(), key, value, list(HEADERS))
         self._next_offsets[partition] += 1
         try:
             decisions = self._batches[partition].decide_piece([record])
@@ -112,18 +114,23 @@ class Simulation:
                 "give this process more of the resource, or reduce what the aggregate's code uses",
             ) from error
         ((value, _, _),) = decisions.outcomes
-        self._keys.add_decided(decisions.data_keys)
+        self._keys.add_new_keys(decisions.data_keys)
         events = [
             self._keys.decrypt(with_payload_data(event, decisions.payloads))
             for event, _, _ in decisions.events
         ]
         return SimulatedOutcome(value, read_outcome(value), events)
 
+    def state_of(self, subject: str) -> VersionedState | None:
+        """Return the state of an aggregate after the commands so far; None if it does not exist."""
+        batch = self._batches[self._key_space.producer_partition(subject.encode())]
+        return batch.states.get(subject) or batch.context.state_of(subject)
+
     def close(self) -> None:
         """Release the data keys. Idempotent."""
         self._codec.close()
 
-    def _context(
+    def _batch_context(
         self,
         partition: int,
         states: Mapping[str, VersionedState],
@@ -135,8 +142,8 @@ class Simulation:
         return rules.batch_context(
             states.get,
             lambda subject, id: dedup_entries.get((subject, id)),
-            _now,
-            _now(),
+            _now_ms,
+            _now_ms(),
             rules.deferrals(lambda: table, bool(deferred)),
             self._payloads,
             data_key_of=partial(self._keys.key_of, partition),
@@ -146,7 +153,7 @@ class Simulation:
 def _describe_topics(connection: Connection, topics: Topics) -> AggregateTopics:
     with Admin(connection) as admin:
         topic_infos, extras = find_with_extras(admin, topics)
-        if (error := missing_topics(topics, topic_infos)) is not None:
+        if (error := missing_topics_error(topics, topic_infos)) is not None:
             raise error
         return aggregate_topics(topics, admin.cluster_id(), topic_infos, extras)
 
@@ -157,8 +164,9 @@ def current_states(
     keys: Collection[bytes],
     earlier_states: Mapping[str, VersionedState] | None,
 ) -> dict[str, VersionedState]:
-    """Fold the partition's committed events of these keys, and return the states by aggregate id. `earlier_states`
-    holds the states from the partitions that held the keys before.
+    """Fold the partition's committed events of these keys, and return the states by aggregate id.
+
+    `earlier_states`: the states from the partitions to which the keys belonged before a repartitioning.
 
     Raises `ContradictionError` with the position of an invalid event.
     """
@@ -204,5 +212,5 @@ def _count_undecided(connection: Connection, topics: Topics, ends: Mapping[int, 
     return sum(max(0, end - (positions[partition].offset or 0)) for partition, end in ends.items())
 
 
-def _now() -> int:
+def _now_ms() -> int:
     return time.time_ns() // 1_000_000

@@ -6,9 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from cqrs_cli.client.queries.lineage import CommandNode, lineage
+from cqrs_cli.client.queries.message_trees import CommandNode, message_trees
 from cqrs_cli.client.queries.messages import LinkedMessage, message_reader
+from cqrs_cli.core.messages.drop_record import DROP_HEADERS, DropRecord
 from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.outcome import dead_letter
 from cqrs_cli.core.messages.record import Headers, Record
 
 CORRELATION_IDS = {"order-9"}
@@ -24,17 +26,19 @@ def command(offset: int, id: str, time: int = 0, **members: Any) -> Record:
     return record(offset, {**document, **members}, time=time)
 
 
-def outcome(offset: int, of: int, **members: Any) -> Record:
-    data = {"status": "accepted", "version": 1, "events": 1, "partition": 0, "offset": of}
+def outcome(offset: int, command_offset: int, **members: Any) -> Record:
+    data = {"status": "accepted", "version": 1, "events": 1, "partition": 0, "offset": command_offset}
     members["data"] = data | members.get("data", {})
-    return record(offset, {"id": f"0/{of}", "type": "order.Place.accepted", **members})
+    return record(offset, {"id": f"0/{command_offset}", "type": "order.Place.accepted", **members})
 
 
-def event(offset: int, of: int, cause: str, correlation: str = "order-9", index: int = 0) -> Record:
+def event(
+    offset: int, command_offset: int, cause: str, correlation: str = "order-9", index: int = 0
+) -> Record:
     return record(
         offset,
         {
-            "id": f"0/{of}/{index}",
+            "id": f"0/{command_offset}/{index}",
             "type": "order.Placed",
             "subject": "s",
             "time": "2026-01-01T00:00:00.000Z",
@@ -71,7 +75,7 @@ def id_tree(node: CommandNode) -> Any:
 
 
 def test_outcome_and_events_follow_their_command() -> None:
-    result = lineage(
+    result = message_trees(
         messages(
             ("order", "events", event(5, 3, "a", index=1)),
             ("order", "events", event(4, 3, "a")),
@@ -86,7 +90,7 @@ def test_outcome_and_events_follow_their_command() -> None:
 
 
 def test_commands_follow_their_events() -> None:
-    result = lineage(
+    result = message_trees(
         messages(
             ("payment", "commands", command(7, "b", causationid="0/3/0", correlationid="order-9")),
             ("order", "commands", command(3, "a", correlationid="order-9")),
@@ -100,7 +104,7 @@ def test_commands_follow_their_events() -> None:
 
 def test_cause_is_the_latest_event() -> None:
     """Each topic has an event 0/3/0. The cause is the last such event before the command."""
-    result = lineage(
+    result = message_trees(
         messages(
             ("order", "commands", command(3, "a", time=10, correlationid="order-9")),
             ("order", "events", event(4, 3, "a")),
@@ -116,14 +120,14 @@ def test_cause_is_the_latest_event() -> None:
 def test_a_circle_of_causes_ends(causes: tuple[str, str]) -> None:
     first = command(1, "a", causationid=causes[0], correlationid="order-9")
     second = command(2, "b", causationid=causes[1], correlationid="order-9")
-    result = lineage(messages(("order", "commands", first), ("order", "commands", second)))
+    result = message_trees(messages(("order", "commands", first), ("order", "commands", second)))
     ids = re.findall("[ab]", str([id_tree(root) for root in result.roots]))
     assert sorted(ids) == ["a", "b"]
 
 
 def test_outcome_without_command_is_a_root() -> None:
     orphan_outcome = outcome(9, 3, causationid="a", correlationid="order-9", subject="s")
-    (root,) = lineage(messages(("order", "outcomes", orphan_outcome))).roots
+    (root,) = message_trees(messages(("order", "outcomes", orphan_outcome))).roots
     assert (root.position, root.command, root.outcome is not None) == (("order", 0, 3), None, True)
 
 
@@ -131,7 +135,7 @@ def test_outcome_without_id_finds_its_command() -> None:
     """An outcome without an id is linked by the command's partition and offset."""
     dead_letter_record = record(2, b"", [("cqrs.reason", b"TOO_LARGE"), ("cqrs.offset", b"3")])
     anonymous = {"status": "failed", "reason": "TOO_LARGE", "events": 0}
-    result = lineage(
+    result = message_trees(
         messages(
             ("order", "commands", command(3, "a", correlationid="order-9")),
             ("order", "outcomes", outcome(9, 3, data=anonymous)),
@@ -151,7 +155,7 @@ def test_dead_letters_are_read_as_commands() -> None:
     )
     message = read_message("dead-letters", dead_letter_record)
     assert message is not None
-    assert (message.id, message.correlation, message.caused_by) == ("a", "order-9", ("order", 0, 3))
+    assert (message.id, message.correlation, message.command_position) == ("a", "order-9", ("order", 0, 3))
 
 
 def test_binary_commands_are_read() -> None:
@@ -190,7 +194,7 @@ def test_process_commands_name_their_topic() -> None:
     """Two topics have an event with this id. The id of a process manager's command contains the topic."""
     process_command_id = "checkout/x.order.events/0/3/0@7/0"
     process_attributes: dict[str, Any] = {"source": "/cqrs/process/checkout", "causationid": "0/3/0"}
-    result = lineage(
+    result = message_trees(
         messages(
             ("order", "commands", command(3, "a", correlationid="order-9")),
             ("order", "events", event(4, 3, "a")),
@@ -207,3 +211,25 @@ def test_process_commands_name_their_topic() -> None:
         ["a", ["0/3/0", [process_command_id]]],
         ["b", ["0/3/0"]],
     ]
+
+
+@pytest.mark.parametrize(
+    ("offset", "has_letter", "is_dropped"), [(3, False, True), (3, True, False), (6, False, False)]
+)
+def test_drop_explains_missing_letters(offset: int, has_letter: bool, is_dropped: bool) -> None:
+    """After a crash between the record of the drop and the deletion, both exist."""
+    drop = DropRecord(
+        actor="ann", before="2026-01-01T00:00:00.000Z", letters=2, first_command=2, last_command=5
+    )
+    place = command(offset, "a", correlationid="order-9")
+    letter = dead_letter(place, "order.commands", 0, "UNKNOWN_TYPE", "")
+    failed = {"type": "order.Place.failed", "causationid": "a", "correlationid": "order-9"}
+    (node,) = message_trees(
+        messages(
+            ("order", "commands", place),
+            ("order", "outcomes", outcome(1, offset, **failed)),
+            ("order", "dead-letters", record(8, drop.encode(), DROP_HEADERS)),
+            *([("order", "dead-letters", record(0, letter.value, letter.headers))] if has_letter else []),
+        )
+    ).roots
+    assert (node.dead_letter is not None, node.drop is not None) == (has_letter, is_dropped)

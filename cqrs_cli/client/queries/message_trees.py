@@ -1,11 +1,12 @@
 """Builds trees of related messages for `cqrs trace`: commands, their results, and the commands that they caused."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
-from cqrs_cli.client.queries.messages import CommandPosition, LinkedMessage
+from cqrs_cli.client.queries.messages import CommandPosition, LinkedMessage, drop_of
 
 
 @dataclass
@@ -16,6 +17,7 @@ class CommandNode:
     command: LinkedMessage | None = None
     outcome: LinkedMessage | None = None
     dead_letter: LinkedMessage | None = None
+    drop: LinkedMessage | None = None  # the record of the drop that deleted its dead letter
     events: list["EventNode"] = field(default_factory=list)
     #: The commands whose causation id is the id of this command.
     commands: list["CommandNode"] = field(default_factory=list)
@@ -31,47 +33,61 @@ class CommandNode:
         ]
 
     @property
-    def time(self) -> tuple[int, CommandPosition]:
-        """The sort key of the command: the earliest timestamp of its messages, then its position."""
-        return min(message.record.timestamp for message in self.messages), self.position
+    def has_failed(self) -> bool:
+        """True if its outcome is `failed`."""
+        return self.outcome is not None and self.outcome.type.endswith(".failed")
+
+    @property
+    def timestamp(self) -> int:
+        """The earliest timestamp (ms) of its messages."""
+        return min(message.record.timestamp for message in self.messages)
+
+    @property
+    def sort_key(self) -> tuple[int, CommandPosition]:
+        """Sorts commands by time, then by position."""
+        return self.timestamp, self.position
+
+
+class EventSkip(NamedTuple):
+    """A process manager whose operator skipped an event. `time` in ms; None if it is unknown."""
+
+    process: str
+    actor: str  # empty if unknown
+    time: int | None
+
+
+#: Aggregate, partition and offset of an event → its skips.
+Skips = Mapping[tuple[str, int, int], list[EventSkip]]
 
 
 @dataclass
 class EventNode:
-    """An event, and the commands that it caused."""
+    """An event, the commands that it caused, and the process managers that skipped it."""
 
     message: LinkedMessage
     commands: list[CommandNode] = field(default_factory=list)
+    skips: list[EventSkip] = field(default_factory=list)
 
 
-class Lineage(NamedTuple):
+class MessageTrees(NamedTuple):
     """The commands whose cause was not found, the oldest first, and all correlation ids."""
 
     roots: list[CommandNode]
     correlations: list[str]
 
 
-def lineage(messages: Iterable[LinkedMessage]) -> Lineage:
+def message_trees(messages: Iterable[LinkedMessage], skips: Skips = MappingProxyType({})) -> MessageTrees:
     """Return the messages as trees: each command with its results, and the commands that the results caused."""
-    nodes: dict[CommandPosition, CommandNode] = {}
-    anonymous_messages: list[LinkedMessage] = []
-    for message in messages:
-        if message.is_anonymous:
-            anonymous_messages.append(message)
-        else:
-            _add_message(nodes.setdefault(message.caused_by, CommandNode(message.caused_by)), message)
-    for message in anonymous_messages:
-        if message.caused_by in nodes:
-            _add_message(nodes[message.caused_by], message)
-    sorted_nodes = sorted(nodes.values(), key=lambda node: node.time)
-    causes: dict[str, list[_Cause]] = defaultdict(list)
+    sorted_nodes = command_nodes(messages)
+    causes: dict[str, list[_Cause]] = defaultdict(list)  # id of a command or event → the causes with it
     for node in sorted_nodes:
-        node.events.sort(key=lambda event: event.message.record.offset)
         for event in node.events:
+            message = event.message
+            event.skips = skips.get((message.aggregate, message.partition, message.record.offset), [])
             causes[event.message.id].append(_Cause(node, event.commands))
         if node.command is not None:
             causes[node.command.id].append(_Cause(node, node.commands))
-    parents: dict[CommandPosition, CommandNode] = {}
+    parents: dict[CommandPosition, CommandNode] = {}  # command → the command from which it followed
     roots: list[CommandNode] = []
     for node in sorted_nodes:
         candidates = [] if node.command is None else causes.get(node.command.causation, [])
@@ -82,7 +98,32 @@ def lineage(messages: Iterable[LinkedMessage]) -> Lineage:
             parents[node.position] = cause.node
             cause.commands.append(node)
     correlations = {message.correlation for node in sorted_nodes for message in node.messages}
-    return Lineage(roots, sorted(correlations - {""}))
+    return MessageTrees(roots, sorted(correlations - {""}))
+
+
+def command_nodes(messages: Iterable[LinkedMessage]) -> list[CommandNode]:
+    """Return the commands, the oldest first, each with its results, but without the commands that it caused."""
+    nodes: dict[CommandPosition, CommandNode] = {}
+    anonymous_messages: list[LinkedMessage] = []
+    drops: list[LinkedMessage] = []
+    for message in messages:
+        if message.kind == "drops":
+            drops.append(message)
+        elif message.is_anonymous:
+            anonymous_messages.append(message)
+        else:
+            _add_message(
+                nodes.setdefault(message.command_position, CommandNode(message.command_position)), message
+            )
+    for message in anonymous_messages:
+        if message.command_position in nodes:
+            _add_message(nodes[message.command_position], message)
+    drops.sort(key=lambda message: message.record.timestamp)
+    for node in nodes.values():
+        if node.has_failed and node.dead_letter is None:
+            node.drop = next((message for message in drops if drop_of(message, node.position)), None)
+        node.events.sort(key=lambda event: event.message.record.offset)
+    return sorted(nodes.values(), key=lambda node: node.sort_key)
 
 
 class _Cause(NamedTuple):
@@ -102,7 +143,7 @@ def _choose_cause(
     descendant of the command.
     """
     candidates = _from_topic_in_id(candidates, "" if node.command is None else node.command.id)
-    earlier_causes = [cause for cause in candidates if cause.node.time <= node.time]
+    earlier_causes = [cause for cause in candidates if cause.node.sort_key <= node.sort_key]
     for cause in [*reversed(earlier_causes), *candidates]:
         ancestor: CommandNode | None = cause.node
         while ancestor is not None and ancestor is not node:
