@@ -1,0 +1,1 @@
+"""Tools for agents over the Model Context Protocol (`cqrs mcp`)."""
