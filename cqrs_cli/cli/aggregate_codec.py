@@ -1,4 +1,4 @@
-"""The codec for commands that show records as they are in the log."""
+"""Chooses the codec that decodes an aggregate's records for `cqrs tail` and `cqrs trace`."""
 
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ def aggregate_codec(cli: Cli, aggregate: str) -> "RecordCodec":
 
     connection = cli.connection()
     try:
-        loaded = cli.aggregate(aggregate)
+        loaded_aggregate = cli.aggregate(aggregate)
     except ConfigurationError:  # records can be shown without the code
         return connection.payload_codec()
-    return decrypting_codec(connection, cli.topics(aggregate), loaded)
+    return decrypting_codec(connection, cli.topics(aggregate), loaded_aggregate)

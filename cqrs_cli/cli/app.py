@@ -28,6 +28,7 @@ PANELS = {
     "export": "Look",
     "whatif": "Look",
     "sql": "Look",
+    "mcp": "Look",
     "deferred": "Operate",
     "dead-letters": "Operate",
     "payloads": "Operate",
@@ -56,12 +57,12 @@ class PlainCommand(TyperCommand):
     """A command whose help shows a flag without Typer's `<bool>`, and whose usage line has the required options."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        command_path, *rest = super().collect_usage_pieces(ctx)
+        command_path, *pieces = super().collect_usage_pieces(ctx)
         required_options = [
             param for param in self.get_params(ctx) if param.param_type_name == "option" and param.required
         ]
         usages = (f"{param.opts[-1]} {param.metavar or ''}".rstrip() for param in required_options)
-        return [command_path, *usages, *rest]
+        return [command_path, *usages, *pieces]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         _load_help()

@@ -23,7 +23,7 @@ from cqrs_cli.cli.options import (
     Version,
 )
 
-#: A command: its parameters are `Cli`, then the command's own; it returns the exit status, None for 0.
+#: The function of a command. It takes a `Cli` and the command's own parameters, and returns the exit status; None is 0.
 Function = TypeVar("Function", bound=Callable[..., int | None])
 
 
@@ -70,7 +70,8 @@ def _unwrap(docstring: str | None) -> str:
 def _typer_function(function: Callable[..., int | None], extras: Sequence[str]) -> Callable[..., Call]:
     """Return the function that Typer calls: it takes the command's own and the common options, and returns a `Call`.
 
-    A parameter whose type is a dataclass is replaced by the fields of the dataclass.
+    A parameter whose type is a dataclass is replaced by the fields of the dataclass. A parameter with the name of a
+    common option replaces the common option.
     """
     _, *parameters = inspect.signature(function, eval_str=True).parameters.values()
     group_classes: dict[str, Any] = {
@@ -94,6 +95,9 @@ def _typer_function(function: Callable[..., int | None], extras: Sequence[str]) 
         for name, fields in option_groups.items():
             values = {field.name: arguments.pop(field.name) for field in fields}
             arguments[name] = group_classes[name](**values)
+        if "output" in own_names:  # the command has more formats than text and json
+            arguments["output"] = output
+            output = "json" if output == "json" else "text"
         flags = {
             "bootstrap_server": bootstrap_server,
             "command_config": command_config,
@@ -102,7 +106,12 @@ def _typer_function(function: Callable[..., int | None], extras: Sequence[str]) 
         }
         return Call(Cli(flags, output=output, quiet=quiet, verbose=verbose), function, arguments, extras)
 
-    common_parameters = list(inspect.signature(make_call).parameters.values())[:-1]
+    own_names = {parameter.name for parameter in parameters}
+    common_parameters = [
+        parameter
+        for parameter in inspect.signature(make_call).parameters.values()
+        if parameter.name not in {"arguments", *own_names}
+    ]
     own_parameters = [
         field for parameter in parameters for field in option_groups.get(parameter.name, [parameter])
     ]

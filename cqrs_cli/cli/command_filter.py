@@ -19,12 +19,3 @@ class CommandFilter:
     def __bool__(self) -> bool:
         """True if an option narrows the selection."""
         return any(astuple(self))
-
-    def matches(self, aggregate: str, id: str, subject: str | None, message_type: str | None) -> bool:
-        """True if these options select a command with these attributes."""
-        wire_types = [name if "." in name else f"{aggregate}.{name}" for name in self.types or ()]
-        return (
-            (self.id is None or id == self.id)
-            and (self.aggregate_id is None or subject == self.aggregate_id)
-            and (not wire_types or message_type in wire_types)
-        )

@@ -44,19 +44,20 @@ class Cli(Printer):
 
         return load_settings(self.flags)
 
-    def connection(self, start: bool = True) -> "Connection":
-        """Return the configured broker, or the embedded broker; `start`: start the embedded broker if it does not run.
+    def connection(self, start_broker: bool = True) -> "Connection":
+        """Return the connection to the configured broker, or else to the embedded broker.
 
-        Raises `ConfigurationError` for invalid client properties, before it connects.
+        `start_broker`: start the embedded broker if it does not run. Raises `ConfigurationError` for invalid client
+        properties, before any request.
         """
         from cqrs_cli.client.project_aggregates import project_connection
 
-        return project_connection(self.settings, (lambda _: self.broker()) if start else None)
+        return project_connection(self.settings, (lambda _: self.broker()) if start_broker else None)
 
-    def broker(self, brief: bool = False) -> "Broker":
-        """Return the embedded broker, and start it if it does not run. `brief`: the broker will be stopped soon.
+    def broker(self, short_lived: bool = False) -> "Broker":
+        """Return the embedded broker, and start it if it does not run. `short_lived`: the caller soon stops the broker.
 
-        Only the first start downloads the broker, and shows the progress.
+        Only the first start downloads the broker. On a terminal, a spinner shows the progress.
         """
         from cqrs_cli.kafka.embedded import broker as embedded
 
@@ -64,9 +65,9 @@ class Cli(Printer):
         if broker is not None:
             return broker
         if self.quiet or not sys.stderr.isatty():
-            return embedded.start_broker(self.settings.root, self.print_note, short_lived=brief)
+            return embedded.start_broker(self.settings.root, self.print_note, short_lived=short_lived)
         with self.show_spinner("starting the embedded Kafka") as show_text:
-            return embedded.start_broker(self.settings.root, show_text, show_text, short_lived=brief)
+            return embedded.start_broker(self.settings.root, show_text, show_text, short_lived=short_lived)
 
     def aggregate(self, name: str) -> "Aggregate":
         """Return the aggregate with this name; raises `UsageError`, which lists the existing aggregates."""
@@ -106,8 +107,8 @@ class Cli(Printer):
         return {name: self.aggregate(name) for name in names}
 
     def usable_aggregates(self, names: Sequence[str] | None) -> dict[str, "Aggregate"]:
-        """Return aggregates as `selected_aggregates` does; without names, leave out each aggregate whose code cannot be
-        used, with a message.
+        """Return aggregates as `selected_aggregates` does. Without names, leave out each aggregate whose code cannot be
+        used, and print a warning for it.
 
         Raises the first error if no aggregate is usable.
         """
@@ -146,7 +147,7 @@ class Call:
 
     cli: Cli
     function: Callable[..., int | None]
-    arguments: Mapping[str, Any]
+    arguments: Mapping[str, Any]  # parameter of the function → argument
     extras: Sequence[str] = ()  # the package's extras that the function needs
 
     def __call__(self) -> int:

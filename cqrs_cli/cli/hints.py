@@ -1,4 +1,4 @@
-"""Adds the flags of a call to the commands in its hints."""
+"""Adds the cluster flags of a call, such as `-b kafka:9092`, to the commands in the hints of its errors."""
 
 import re
 import shlex
@@ -25,12 +25,18 @@ _COMMAND_IN_HINT = re.compile(
 
 def with_flags(hint: str, flags: Mapping[str, object]) -> str:
     """Return the hint. The command after its colon gets the flags that choose the cluster and the topics."""
-    cluster_flags = "".join(
-        f" {flag} {shlex.quote(str(value))}"
+    text = "".join(f" {shlex.quote(word)}" for word in cluster_flags(flags))
+    return _COMMAND_IN_HINT.sub(lambda command: command[0] + text, hint)
+
+
+def cluster_flags(flags: Mapping[str, object]) -> list[str]:
+    """Return the flags of a call that choose the cluster and the topics, such as ["-b", "kafka:9092"]."""
+    return [
+        word
         for name, flag in _CLUSTER_FLAGS.items()
         for value in _flag_values(flags.get(name))
-    )
-    return _COMMAND_IN_HINT.sub(lambda command: command[0] + cluster_flags, hint)
+        for word in (flag, str(value))
+    ]
 
 
 def _flag_values(value: object) -> list[object]:

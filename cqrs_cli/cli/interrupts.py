@@ -11,8 +11,8 @@ from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Any, NamedTuple
 
-#: The module of Python's import system. An exception may leave the global import lock locked, so that other threads
-#: which import wait for ever, and this thread waits for them (CPython 3.11, `_get_module_lock`).
+#: The module of Python's import system. An exception in it may leave the global import lock locked. Other threads then
+#: wait for ever at their next import, and this thread waits for them (CPython 3.11, `_get_module_lock`).
 _IMPORT_MODULE = "importlib._bootstrap"
 
 #: Modules of the standard library whose Python code acquires locks, or enters `with` blocks. `with` does not help if
@@ -32,7 +32,7 @@ _LOCKING_MODULES = {
 #: Ctrl-C to exit status 130.
 _CONVERTING_MODULES = {_IMPORT_MODULE, "pydantic", "pydantic_settings", "typer.core"}
 
-#: Longest time in seconds that a signal waits for an import or a validator: in a user's module it may never end.
+#: Longest time in seconds that a signal waits for the end of an import or a validator. A user's code may never end.
 _MAX_DEFERRAL = 5.0
 
 #: Seconds after which a signal that came at an unsafe point is sent again.
@@ -117,7 +117,7 @@ def _send_again(number: int) -> None:
 
 @contextmanager
 def _raise_dropped_signals() -> Iterator[None]:
-    """Within the block, repeat a signal whose exception Python only reported but did not raise, as in a finalizer."""
+    """Within the block, send a signal again if Python only reported its exception, as in a finalizer."""
     report = sys.unraisablehook
 
     def send_or_report(unraisable: Any) -> None:
@@ -136,11 +136,11 @@ def _raise_dropped_signals() -> Iterator[None]:
 @contextmanager
 def raise_on_termination() -> Iterator[None]:
     """Within the block SIGTERM, SIGHUP and SIGINT raise `TerminationSignal`; an ignored SIGHUP stays ignored, for
-    `nohup`. At an unsafe point, or where the exception would be lost, the signals raise nothing: they are sent again.
+    `nohup`. At an unsafe point, or where the exception would be lost, a signal raises nothing, and is sent again later.
 
     Only the main thread can install signal handlers; in other threads nothing changes.
     """
-    terminals = [number for number in (1, 2) if os.isatty(number)]
+    terminal_fds = [fd for fd in (1, 2) if os.isatty(fd)]
     previous_position: ThreadPosition | None = None
     deferred_since: float | None = None
 
@@ -158,8 +158,8 @@ def raise_on_termination() -> Iterator[None]:
             return _send_again(number)
         previous_position = deferred_since = None
         if number != signal.SIGINT:
-            for terminal in (number for number in terminals if not os.isatty(number)):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), terminal)  # output during cleanup must not fail
+            for closed_fd in (fd for fd in terminal_fds if not os.isatty(fd)):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), closed_fd)  # output during cleanup must not fail
         raise TerminationSignal(number)
 
     def is_handled(number: int) -> bool:

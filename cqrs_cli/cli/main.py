@@ -50,7 +50,7 @@ def main(
             output.flush()
             return status
     except (BrokenPipeError, SystemExit) as error:
-        # The reader has closed the pipe: `cqrs tail … | head`. Rich reports that as an exit.
+        # The reader has closed the pipe: `cqrs tail … | head`. Rich converts the error to `SystemExit`.
         if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
             raise
         discard_stdout()
@@ -71,8 +71,8 @@ def main(
 
 
 def load_commands(arguments: Sequence[str] = ()) -> None:
-    """Import the module of the command in these arguments, or all modules without one. A module registers its command
-    on `app`.
+    """Import the module of the command in these arguments; without a command, the modules of all commands. Each module
+    registers its command on `app`.
     """
     command_name = next((argument for argument in arguments if not argument.startswith("-")), None)
     for name in (command_name,) if command_name in PANELS else PANELS:
@@ -81,6 +81,11 @@ def load_commands(arguments: Sequence[str] = ()) -> None:
 
 def parse(arguments: Sequence[str]) -> Call | int:
     """Return the call that a command line asks for, or an exit status after help or version. Raises `UsageError`."""
+    match list(arguments):
+        case ["help", *command]:
+            arguments = [*command, "--help"]
+        case ["version"]:
+            arguments = ["--version"]
     load_commands(arguments)
     root = typer.main.get_command(app)
     # `root.main` is not called: it would convert each signal to the exit code 130, and a closed pipe to 1.
@@ -106,7 +111,7 @@ def _usage_error(error: typer.TyperException) -> UsageError:
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:
-    """True if the command line asks for JSON. Its text is searched, because errors of parsing should be JSON, too."""
+    """True if the command line asks for JSON. Found without the parser, because the parser's errors are JSON, too."""
     return _JSON.search(" ".join(arguments)) is not None
 
 

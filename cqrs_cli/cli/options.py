@@ -30,7 +30,7 @@ def option(usage: str, help: str, *, complete: Complete | None = None, **more: A
 
 
 def argument(metavar: str, help: str, *, complete: Complete | None = None) -> Any:
-    """Return an argument with the name that its help shows."""
+    """Return an argument. `metavar`: its name in the help."""
     return typer.Argument(metavar=metavar, help=help, autocompletion=complete)
 
 
@@ -60,6 +60,22 @@ TopicPrefix = Annotated[
 OutputFormat = Annotated[
     Literal["text", "json"],
     option("-o --output text|json", "Format of stdout.", rich_help_panel=COMMON_PANEL),
+]
+SpanOutput = Annotated[
+    Literal["text", "json", "otlp"],
+    option(
+        "-o --output text|json|otlp",
+        "Format of stdout; otlp sends spans to OTEL_EXPORTER_OTLP_ENDPOINT.",
+        rich_help_panel=COMMON_PANEL,
+    ),
+]
+ReportOutput = Annotated[
+    Literal["text", "json", "github", "sarif", "markdown"],
+    option(
+        "-o --output text|json|github|sarif|markdown",
+        "Format of stdout.",
+        rich_help_panel=COMMON_PANEL,
+    ),
 ]
 Quiet = Annotated[bool, option("-q --quiet", "Print no notes and no progress.", rich_help_panel=COMMON_PANEL)]
 Verbose = Annotated[bool, option("-v --verbose", "Print tracebacks of errors.", rich_help_panel=COMMON_PANEL)]

@@ -46,7 +46,7 @@ class Printer:
         self.timestamped = False
         #: True if an aggregate of the call has personal fields, so that errors may contain a personal value.
         self.has_personal_data = False
-        #: True if messages are JSON Lines on stdout, between the lines of progress.
+        #: True if stdout is a stream of JSON Lines, which contains the messages, too.
         self.streaming = False
 
     def print_result(self, document: "Document", text: "Text") -> None:
@@ -61,10 +61,11 @@ class Printer:
             text = text()
         if isinstance(text, list):
             text = "\n".join(text)
-        if isinstance(text, str):
-            self.write_line(text.encode(errors="backslashreplace"))
-        else:
-            self.stdout.print(text)
+        if not isinstance(text, str):
+            with self.stdout.capture() as capture:
+                self.stdout.print(text)
+            text = "\n".join(line.rstrip() for line in capture.get().splitlines())
+        self.write_line(text.encode(errors="backslashreplace"))
 
     def write_line(self, line: bytes) -> None:
         """Write bytes and a line end to stdout; shown at once on a terminal, else with `flush`."""
@@ -77,7 +78,7 @@ class Printer:
         sys.stdout.flush()
 
     def print_note(self, text: str, level: NoteLevel = "info") -> None:
-        """Print a message on stderr that is not data. In a stream of JSON Lines it is a line of the stream."""
+        """Print a message on stderr. If stdout is a stream of JSON Lines, the message is a line of the stream."""
         if self.quiet:
             return
         if self.streaming:
@@ -97,6 +98,13 @@ class Printer:
 
     def _timestamp(self) -> str:
         return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} " if self.timestamped else ""
+
+    def confirm(self, question: str) -> bool:
+        """Ask for a confirmation on stderr, and return the answer; without a terminal, return True at once."""
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return True
+        print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
 
     @contextmanager
     def show_spinner(self, text: str, interval: float = PLAIN_INTERVAL) -> Iterator[Callable[[str], None]]:
@@ -161,7 +169,7 @@ class Printer:
 
 
 def _console(**options: Any) -> "Console":
-    """Return a console that prints strings unchanged: Rich would drop `[projections]` as markup, and draw `:bug:`."""
+    """Return a console that prints strings unchanged: Rich would drop `[projections]`, and replace `:bug:`."""
     from rich.console import Console
 
     return Console(markup=False, emoji=False, highlight=False, **options)
@@ -186,14 +194,14 @@ class ProgressThrottle:
             self._forward(text)
 
 
-def job_progress_text(title: str, progress: "JobProgress", unit: str, bar: bool = True) -> str:
+def job_progress_text(title: str, progress: "JobProgress", unit: str, with_bar: bool = True) -> str:
     """Return the progress of a job on Spark in the form of `progress_text`."""
     work = progress.done, progress.offsets
-    return progress_text(title, work, progress.records, unit, progress.seconds, bar)
+    return progress_text(title, work, progress.records, unit, progress.seconds, with_bar)
 
 
 def progress_text(
-    title: str, work: tuple[int, int], count: int, unit: str, seconds: float, bar: bool = True
+    title: str, work: tuple[int, int], count: int, unit: str, seconds: float, with_bar: bool = True
 ) -> str:
     """Return the progress of long work: the part that is done, the rate, and the remaining time at this rate.
 
@@ -202,7 +210,7 @@ def progress_text(
     """
     done, total = work
     ratio = done / max(1, total)
-    bar_text = f"{'━' * round(ratio * _BAR_WIDTH):─<{_BAR_WIDTH}} " if bar else ""
+    bar_text = f"{'━' * round(ratio * _BAR_WIDTH):─<{_BAR_WIDTH}} " if with_bar else ""
     text = f"{title} {bar_text}{ratio:.0%}, {count / max(seconds, 0.001):,.0f} {unit} a second"
     return f"{text}, {_remaining_text(seconds * (total - done) / done)}" if done else text
 

@@ -18,13 +18,11 @@ TIMEOUT = 2.0
 
 
 class OwnerlessPartitions(NamedTuple):
-    """The partitions without an owner, and the runs that own a partition but send no heartbeats.
+    """The partitions without an owner, and the runs that may be dead."""
 
-    `partitions`: no run has claimed the partition, or its last run stopped cleanly. `silent_runs`: run → seconds since
-    its last heartbeat.
-    """
-
+    #: Partitions that no run has claimed, or whose last run stopped cleanly.
     partitions: list[int]
+    #: Each run that owns a partition but sends no heartbeats → seconds since its last heartbeat.
     silent_runs: dict[str, float]
 
 
@@ -44,7 +42,7 @@ def ownerless_partitions(
         return OwnerlessPartitions([], {})
     finally:
         client.close()
-    ownerless_numbers = [
+    unowned_partitions = [
         partition for partition, claim in claims.items() if claim is None or claim.attempt == TERMINAL
     ]
-    return OwnerlessPartitions(sorted(ownerless_numbers), silent_runs)
+    return OwnerlessPartitions(sorted(unowned_partitions), silent_runs)

@@ -12,7 +12,7 @@ PersonalValues = Annotated[
     bool,
     option(
         "--personal",
-        "Write personal values, which no erasure can reach in the files.",
+        "Write personal values. A later erasure does not change the files.",
     ),
 ]
 

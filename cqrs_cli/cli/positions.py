@@ -7,11 +7,12 @@ from typing import Any
 
 from cqrs_cli.errors import UsageError
 
+#: The content of such a file, for messages.
 _FORMAT = 'an offset for each partition, {"0": 1200, "1": 0}, or a certificate'
 
 
 class PositionsFile:
-    """A file of offsets: a JSON object, `{"0": 1200, "1": 0}`, or a certificate, which has the end of each topic."""
+    """A file of offsets: a JSON object, `{"0": 1200, "1": 0}`, or a certificate, with the end of each partition."""
 
     def __init__(self, flag: str, file: Path) -> None:
         """Raises `UsageError` for a file that cannot be read."""

@@ -33,7 +33,9 @@ def usable_processes(cli: "Cli", names: Sequence[str] | None) -> "list[LoadedPro
 def selected_processes(
     cli: "Cli", connection: "Connection", names: Sequence[str] | None
 ) -> "list[LoadedProcess]":
-    """Return process managers as `usable_processes` does; without names, leave out those without a topic."""
+    """Return process managers as `usable_processes` does; without names, leave out each that has no topic, with a
+    warning.
+    """
     from cqrs_cli.kafka.admin.topics import Admin
     from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 
@@ -41,7 +43,7 @@ def selected_processes(
     if names or not processes:
         return processes
     topics = {
-        process.name: ProcessTopics(process.name, cli.settings.topic_prefix).positions
+        process.name: ProcessTopics(process.name, cli.settings.topic_prefix).positions_topic
         for process in processes
     }
     with Admin(connection) as admin:

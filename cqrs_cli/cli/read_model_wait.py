@@ -14,7 +14,7 @@ class ReadModelWait:
 
         self._cli, self._name, self._topics = cli, name, cli.topics(aggregate)
         self._engine = open_database(parse_database(database, cli.settings.root))
-        self._wait_for(0, -1, 0.0)
+        self._wait_for(0, -1, 0.0)  # each position is beyond offset -1, so this only raises the error
 
     def wait(self, subject: str, timeout: float) -> None:
         """Wait until the projection has all present events of this aggregate.
@@ -22,11 +22,11 @@ class ReadModelWait:
         Raises `NoOutcomeError` after `timeout` seconds.
         """
         from cqrs_cli.kafka import readers
-        from cqrs_cli.kafka.topics.partitioner import target_partition
+        from cqrs_cli.kafka.topics.partitioner import producer_partition
 
         connection, topic = self._cli.connection(), self._topics.events
         count = readers.partition_count(connection, topic)
-        partition = target_partition(self._cli.settings.partitioner, subject.encode(), count)
+        partition = producer_partition(self._cli.settings.partitioner, subject.encode(), count)
         end = readers.bounds(connection, topic, [partition])[partition][1]
         with self._cli.show_spinner(f"waiting for {self._name}"):
             self._wait_for(partition, end - 1, timeout)

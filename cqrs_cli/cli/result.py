@@ -25,14 +25,14 @@ class Result(NamedTuple):
 
 
 def table(
-    rows: Iterable[_Row], columns: Sequence[Column[_Row]], headers: bool = True, margin: int = 0
+    rows: Iterable[_Row], columns: Sequence[Column[_Row]], with_headers: bool = True, margin: int = 0
 ) -> "Table":
     """Return a table of the columns that have a header. `margin`: spaces before the first column."""
     from rich.table import Table
     from rich.text import Text
 
     visible_columns = [column for column in columns if column.header]
-    rich_table = Table(box=None, header_style="bold", padding=(0, 2, 0, margin), show_header=headers)
+    rich_table = Table(box=None, header_style="bold", padding=(0, 2, 0, margin), show_header=with_headers)
     for column in visible_columns:
         alignment: Literal["left", "right"] = "left" if column.left_aligned else "right"
         rich_table.add_column(

@@ -30,7 +30,7 @@ class SparkOptions:
 
 
 class StartedSpark(NamedTuple):
-    """A Spark context, and the number of tasks that run at once."""
+    """A Spark context, and the number of tasks that can run at once."""
 
     context: "SparkContext"
     tasks: int
@@ -48,6 +48,6 @@ def spark_session(
         with cli.show_spinner("starting Spark"):
             session = project_session(cli.settings, job, " ".join(names), properties, packages)
             context = stack.enter_context(session)
-            # Without workers the job would wait for ever.
+            # Raises an error if there are no workers: the job would wait for ever.
             tasks = wait_for_slots(context, report=cli.print_note)
         yield StartedSpark(context, tasks)

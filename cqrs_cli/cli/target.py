@@ -23,7 +23,7 @@ def target_folder(out: str, format: "FileFormat") -> "Target":
 
 
 def optional_target(out: str | None, format: Literal["parquet", "json"] | None) -> "Target | None":
-    """Return the folder to write to if there is one; raises `UsageError` for a format without a folder."""
+    """Return the folder of `--out`; None without `--out`. Raises `UsageError` for a format without a folder."""
     if out is None:
         if format is not None:
             raise UsageError("--format needs --out", "name a folder: --out DIR")

@@ -15,13 +15,13 @@ CheckStatus = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One finding. `exit_code`: the exit code of the error (`cqrs_cli.errors`); 0 unless the check failed."""
+    """One finding."""
 
     name: str
     status: CheckStatus
     detail: str
     hint: str = ""
-    exit_code: int = 0
+    exit_code: int = 0  # of the error (`cqrs_cli.errors`); 0 unless the check failed
 
 
 def ok(name: str, detail: str) -> Check:
@@ -35,7 +35,7 @@ def warn(name: str, detail: str, hint: str) -> Check:
 
 
 def fail(name: str, error: CqrsError) -> Check:
-    """Return a finding for an error that would end a command. A hint that refers to `cqrs doctor` is left out."""
+    """Return a finding for an error that would end a command. A hint to run `cqrs doctor` is omitted."""
     hint = _DOCTOR_REFERENCE.sub("", error.hint)
     if error.hint and not hint:
         hint = "see the log of the broker"

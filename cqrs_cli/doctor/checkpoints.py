@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeVar
 from cqrs_cli.doctor.check import Check, ok, warn
 from cqrs_cli.errors import CqrsError, UnavailableError
 from cqrs_cli.formatting import counted, rough_time
+from cqrs_cli.observer import message_listener, observing
 from cqrs_cli.payloads.transfer_pool import TransferPool
 from cqrs_cli.settings.durations import show_duration
 from cqrs_cli.state.checkpoint.checkpoints import Checkpoints
@@ -27,7 +28,7 @@ STORE_TIMEOUT = 30.0
 #: The number of concurrent requests to the store.
 _CONCURRENCY = 8
 
-#: The number of partitions that a finding names, those with the largest lag first.
+#: The largest number of partitions that a finding names. The partitions with the largest lag are named first.
 _MAX_NAMED = 8
 
 _Key = TypeVar("_Key")
@@ -35,7 +36,7 @@ _Result = TypeVar("_Result")
 
 
 class PartitionCheckpoint(NamedTuple):
-    """The newest checkpoint of a partition, and the offset up to which its commands are decided."""
+    """The newest checkpoint of a partition, and the offset of the partition's first undecided command."""
 
     identity: Identity  # the identity of a shard that would be created now
     decided_offset: int  # the offset of the first undecided command
@@ -73,7 +74,7 @@ def check_checkpoint_store(uri: str, timeout: float = STORE_TIMEOUT) -> Iterator
     """Check that the store answers and accepts a small file, which is removed at once."""
     try:
         folder = open_folder(uri, Path("/"))
-        exists = _within_time(uri, {"": folder.check_writable}, timeout)[""]
+        exists = _call_within(uri, {"": folder.check_writable}, timeout)[""]
     except CqrsError as error:
         yield warn("checkpoints", error.message, f"{error.hint}; until then no checkpoint is written or used")
         return
@@ -93,24 +94,28 @@ def check_latest_checkpoints(
     decided_offsets: Mapping[int, int],
     has_newer_outcomes: Callable[[int, Manifest], bool],
 ) -> Iterator[Check]:
-    """Check the newest checkpoint of each partition of the aggregate `name`. A warning reports checkpoints that are
-    missing, that no owner could start from, or that are older than twice `interval` with commands decided since.
+    """Check the newest checkpoint of each partition of the aggregate `name`.
+
+    A warning reports a checkpoint that is missing, that no owner could start from, or that is older than twice
+    `interval` although commands were decided since.
 
     `folder`: the aggregate's folder in the store. `decided_offsets`: partition → offset. `has_newer_outcomes` returns
     whether a partition has outcomes after a checkpoint: an offset lag alone may be due to transaction markers.
     """
     notes: list[str] = []
     try:
-        newest = _read_latest(uri, folder, identities, notes.append)
+        newest_manifests = _read_latest(uri, folder, identities, notes.append)
     except CqrsError as error:
         yield warn("checkpoints", f"{name}: {error.message}", error.hint)
         return
     checkpoints = [
-        PartitionCheckpoint(identity, decided_offsets.get(identity.partition, 0), newest[identity.partition])
+        PartitionCheckpoint(
+            identity, decided_offsets.get(identity.partition, 0), newest_manifests[identity.partition]
+        )
         for identity in identities
     ]
     max_age = 2 * interval.total_seconds()
-    deficient = [
+    deficient_checkpoints = [
         checkpoint
         for checkpoint in checkpoints
         if checkpoint.is_missing
@@ -126,10 +131,10 @@ def check_latest_checkpoints(
         yield warn(
             "checkpoints", f"{name}: {note}", "owners skip this checkpoint; the next checkpoints replace it"
         )
-    if deficient:
+    if deficient_checkpoints:
         yield warn(
             "checkpoints",
-            f"{name}: {_list_partitions(deficient)}",
+            f"{name}: {_list_partitions(deficient_checkpoints)}",
             f"cqrs run writes a checkpoint every {show_duration(interval)} while it decides; its messages contain the "
             "reason if it fails",
         )
@@ -145,24 +150,29 @@ def check_latest_checkpoints(
 def _read_latest(
     uri: str, folder: str, identities: Sequence[Identity], report: Callable[[str], None]
 ) -> dict[int, Manifest | None]:
-    """Return the newest manifest of each partition; None without a checkpoint."""
+    """Return partition → the manifest of its newest checkpoint; None without a checkpoint."""
     store = open_folder(uri, Path("/"))
     calls = {}
     for identity in identities:
         subfolder = store.subfolder(identity.cluster_id, folder, str(identity.partition))
-        calls[identity.partition] = partial(Checkpoints(subfolder).manifests, report)
+        calls[identity.partition] = partial(_read_manifests, Checkpoints(subfolder), report)
     return {
-        partition: next(iter(manifests), None) for partition, manifests in _within_time(uri, calls).items()
+        partition: next(iter(manifests), None) for partition, manifests in _call_within(uri, calls).items()
     }
 
 
+def _read_manifests(checkpoints: Checkpoints, report: Callable[[str], None]) -> list[Manifest]:
+    with observing(message_listener(report)):
+        return checkpoints.manifests()
+
+
 def _list_partitions(checkpoints: list[PartitionCheckpoint]) -> str:
-    named = sorted(checkpoints, key=lambda checkpoint: -checkpoint.offset_lag)[:_MAX_NAMED]
-    more_text = f", and {len(checkpoints) - len(named)} more" if len(checkpoints) > len(named) else ""
-    return ", ".join(map(str, named)) + more_text
+    listed = sorted(checkpoints, key=lambda checkpoint: -checkpoint.offset_lag)[:_MAX_NAMED]
+    more_text = f", and {len(checkpoints) - len(listed)} more" if len(checkpoints) > len(listed) else ""
+    return ", ".join(map(str, listed)) + more_text
 
 
-def _within_time(
+def _call_within(
     uri: str, calls: Mapping[_Key, Callable[[], _Result]], timeout: float = STORE_TIMEOUT
 ) -> dict[_Key, _Result]:
     """Return the results of all calls; raises the first error, or `UnavailableError` after `timeout` seconds."""

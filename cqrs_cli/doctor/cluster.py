@@ -22,8 +22,8 @@ from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.acls import Role, required_acls
-from cqrs_cli.kafka.topics.checks import missing_topics, mistakes
-from cqrs_cli.kafka.topics.process_topics import ProcessUse
+from cqrs_cli.kafka.topics.checks import config_errors, missing_topics_error
+from cqrs_cli.kafka.topics.process_topics import ProcessTopicAccess
 from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.keyspace.key_space import poll_key_space
@@ -59,7 +59,7 @@ def check_cluster(
     aggregates: Sequence[Topics],
     window: timedelta,
     roles: Sequence[Role] = DEFAULT_ROLES,
-    processes: Sequence[ProcessUse] = (),
+    processes: Sequence[ProcessTopicAccess] = (),
     tolerance: timedelta = DEFAULT_TOLERANCE,
     personal: Collection[str] = (),
     is_embedded: bool = False,
@@ -70,23 +70,25 @@ def check_cluster(
     """
     processes = processes if "run" in roles else ()
     with Admin(connection) as admin:
-        brokers = admin.broker_count()
+        broker_count = admin.broker_count()
         version = admin.broker_version()
         version_text = f"Kafka {'.'.join(map(str, version))} or newer at {connection.bootstrap_server}"
-        yield ok("broker", f"{version_text}, {counted(brokers, 'broker')}, cluster {admin.cluster_id()}")
-        yield from check_release(version, brokers, is_embedded)
+        yield ok("broker", f"{version_text}, {counted(broker_count, 'broker')}, cluster {admin.cluster_id()}")
+        yield from check_release(version, broker_count, is_embedded)
         yield from run_check("data path", lambda: _check_data_path(connection))
         yield from run_check("clock", lambda: compare_clocks(admin, tolerance))
-        topic_infos: dict[str, TopicInfo] = {}
+        topic_infos: dict[str, TopicInfo] = {}  # existing topics by name
         # A client that only sends may not see all topics.
         for topics in aggregates if set(roles) != {"send"} else ():
             plan = TopicPlan(dedup_window=window, personal=topics.aggregate in personal)
-            yield from run_check("topics", partial(_check_topics, admin, topics, plan, brokers, topic_infos))
+            yield from run_check(
+                "topics", partial(_check_topics, admin, topics, plan, broker_count, topic_infos)
+            )
         if processes:
             yield from run_check("processes", lambda: _check_processes(admin, processes, topic_infos))
         yield from check_topic_settings(topic_infos)
         if "run" in roles:
-            yield from run_check("topics", lambda: check_internal_topics(admin, brokers))
+            yield from run_check("topics", lambda: check_internal_topics(admin, broker_count))
             yield from run_check("transactions", lambda: _check_transactions(admin, topic_infos))
         yield from run_check("acls", lambda: _check_acls(admin, aggregates, roles, processes, personal))
 
@@ -119,32 +121,32 @@ def compare_clocks(admin: Admin, tolerance: timedelta, own_clock: OwnClock = loc
 
 
 def _check_topics(
-    admin: Admin, topics: Topics, plan: TopicPlan, brokers: int, topic_infos: dict[str, TopicInfo]
+    admin: Admin, topics: Topics, plan: TopicPlan, broker_count: int, topic_infos: dict[str, TopicInfo]
 ) -> Iterator[Check]:
     """Check one aggregate's topics; add existing topics to `topic_infos`."""
-    existing, extras = find_with_extras(admin, topics, plan.personal)
-    topic_infos |= {topics.name(kind): info for kind, info in existing.items()}
+    existing_topics, extras = find_with_extras(admin, topics, plan.personal)
+    topic_infos |= {topics.name(kind): info for kind, info in existing_topics.items()}
     if (keys := extras.get("keys")) is not None:
         topic_infos[topics.keys] = keys
-    errors = mistakes(topics, existing, plan, extras)
-    if (error := missing_topics(topics, [*existing, *extras], plan.kinds)) is not None:
+    errors = config_errors(topics, existing_topics, plan, extras)
+    if (error := missing_topics_error(topics, [*existing_topics, *extras], plan.kinds)) is not None:
         errors.insert(0, error)
     yield from (fail("topics", error) for error in errors)
     if errors:
         return
     if "lineage" in extras:
-        yield from _check_repartitioning(admin.connection, topics, existing["commands"].partitions)
-    replicas = min(info.replication for info in existing.values())
-    if replicas < TopicPlan.replication(brokers):
+        yield from _check_repartitioning(admin.connection, topics, existing_topics["commands"].partitions)
+    replica_count = min(info.replication for info in existing_topics.values())
+    if replica_count < TopicPlan.replication(broker_count):
         yield warn(
             "topics",
-            f"{topics.aggregate}: {replicas} of 3 possible replicas: a lost broker loses data",
+            f"{topics.aggregate}: {replica_count} of 3 possible replicas: a lost broker loses data",
             "kafka-reassign-partitions.sh adds replicas; then set min.insync.replicas=2",
         )
     else:
         yield ok(
             "topics",
-            f"{topics.aggregate}: {existing['commands'].partitions} partitions, with correct settings",
+            f"{topics.aggregate}: {existing_topics['commands'].partitions} partitions, with correct settings",
         )
 
 
@@ -168,24 +170,26 @@ def _check_repartitioning(connection: Cluster, topics: Topics, partitions: int) 
 
 
 def _check_processes(
-    admin: Admin, processes: Sequence[ProcessUse], topic_infos: dict[str, TopicInfo]
+    admin: Admin, processes: Sequence[ProcessTopicAccess], topic_infos: dict[str, TopicInfo]
 ) -> Iterator[Check]:
     """Check the positions topic of each process manager; add existing topics to `topic_infos`."""
-    existing = admin.describe([process.topics.positions for process in processes])
-    topic_infos |= existing
+    existing_topics = admin.describe([process.topics.positions_topic for process in processes])
+    topic_infos |= existing_topics
     for process in processes:
-        info = existing.get(process.topics.positions)
-        mistake = process.topics.mistake(info)
+        info = existing_topics.get(process.topics.positions_topic)
+        config_error = process.topics.config_error(info)
         if info is None:
             yield warn(
                 "processes",
                 f"{process.topics.process} has no topic: cqrs run leaves it out",
                 "create it: cqrs init",
             )
-        elif mistake is not None:
-            yield fail("processes", mistake)
+        elif config_error is not None:
+            yield fail("processes", config_error)
         else:
-            yield ok("processes", f"{process.topics.process}: subscribes to {', '.join(process.sources)}")
+            yield ok(
+                "processes", f"{process.topics.process}: subscribes to {', '.join(process.events_topics)}"
+            )
 
 
 def _check_transactions(admin: Admin, topic_infos: dict[str, TopicInfo]) -> Iterator[Check]:
@@ -199,27 +203,29 @@ def _check_transactions(admin: Admin, topic_infos: dict[str, TopicInfo]) -> Iter
     yield from check_transaction_settings(admin.broker_settings(TRANSACTION_SETTINGS))
     open_transactions = admin.all_open_transactions(partitions) if partitions else []
     now = local_clock()
-    hanging = [transaction for transaction in open_transactions if transaction.hangs(now)]
-    server = admin.connection.bootstrap_server
-    yield from (fail("transactions", _blocked_error(transaction, server)) for transaction in hanging)
+    hanging_transactions = [transaction for transaction in open_transactions if transaction.hangs(now)]
+    cluster = admin.connection
+    yield from (
+        fail("transactions", _blocked_error(transaction, cluster)) for transaction in hanging_transactions
+    )
     transactions_hiding_commands = [
         transaction
         for transaction in open_transactions
-        if transaction not in hanging
+        if transaction not in hanging_transactions
         and not transaction.is_young(now)
         and transaction.topic.endswith(_COMMANDS_SUFFIX)
     ]
     for transaction in transactions_hiding_commands:
-        yield warn("transactions", transaction.hidden_records_message(), transaction.hint(server))
-    if not hanging and not transactions_hiding_commands:
+        yield warn("transactions", transaction.hidden_records_message(), transaction.hint(cluster))
+    if not hanging_transactions and not transactions_hiding_commands:
         yield ok("transactions", f"none hanging, {len(open_transactions)} open")
 
 
-def _blocked_error(transaction: OpenTransaction, server: str) -> UnavailableError:
+def _blocked_error(transaction: OpenTransaction, cluster: Cluster) -> UnavailableError:
     location = f"{transaction.topic} partition {transaction.partition}"
     return UnavailableError(
         f"{location} is blocked by {transaction}, which does not end by itself",
-        transaction.abort_command(server),
+        transaction.abort_command(cluster),
     )
 
 
@@ -227,21 +233,23 @@ def _check_acls(
     admin: Admin,
     aggregates: Sequence[Topics],
     roles: Sequence[Role],
-    processes: Sequence[ProcessUse],
+    processes: Sequence[ProcessTopicAccess],
     personal: Collection[str],
 ) -> Iterator[Check]:
     """Check that the cluster's authorizer, if there is one, allows the operations that the roles need."""
-    missing = {
+    missing_acls = {
         role: admin.missing_acls(
             acl for topics in aggregates for acl in required_acls(role, topics, topics.aggregate in personal)
         )
         for role in roles
     }
     if processes:
-        missing["run"] += admin.missing_acls(acl for process in processes for acl in process.required_acls())
-    for role, acls in missing.items():
-        yield from (fail("acls", acl.denied(role)) for acl in acls)
-    if any(missing.values()):
+        missing_acls["run"] += admin.missing_acls(
+            acl for process in processes for acl in process.required_acls()
+        )
+    for role, acls in missing_acls.items():
+        yield from (fail("acls", acl.denied_error(role)) for acl in acls)
+    if any(missing_acls.values()):
         return
     try:
         count = admin.acl_count()

@@ -31,10 +31,10 @@ def check_events(connection: Connection, aggregate: Aggregate, topics: Topics) -
         return
     for partition, (start, end) in bounds.items():
         total_offsets += end - start
-        for low, high in _sample_ranges(start, end):
+        for sample_start, sample_end in _sample_ranges(start, end):
             log = PartitionLog(connection, topics, partition, connection.payload_codec())
-            checked_offsets += high - low
-            for records in log.events(low, high):
+            checked_offsets += sample_end - sample_start
+            for records in log.events(sample_start, sample_end):
                 for record in records:
                     _check_event(
                         aggregate, f"{topics.events}:{partition}@{record.offset}", record, unreadable_types

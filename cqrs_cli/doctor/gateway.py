@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from cqrs_cli.doctor.check import Check, fail, ok, warn
 from cqrs_cli.errors import ConfigurationError, UnavailableError, UsageError
-from cqrs_cli.extras import install
+from cqrs_cli.extras import install_command
 from cqrs_cli.version import __version__
 
 #: The libraries of the extra `gateway`.
@@ -22,6 +22,9 @@ _TIMEOUT = 10.0
 #: The largest answer in bytes: the OpenAPI document of a hundred aggregates is smaller.
 _MAX_ANSWER_BYTES = 16 << 20
 
+#: The prefix of the console's paths. The paths of aggregates begin with the aggregate's name instead.
+_CONSOLE_PATHS = "/api/"
+
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 #: Builds the OpenAPI document from the project's code. Its arguments are the names of the aggregates, and whether the
@@ -31,20 +34,20 @@ BuildApi = Callable[[Collection[str], bool], Mapping[str, Any]]
 
 def check_gateway_extra(version_of: Callable[[str], str] = metadata.version) -> Iterator[Check]:
     """Report the libraries that only `cqrs serve` needs."""
-    versions = {name: version for name in _LIBRARIES if (version := _version(name, version_of))}
+    versions = {name: version for name in _LIBRARIES if (version := _library_version(name, version_of))}
     if len(versions) == len(_LIBRARIES):
         yield ok("gateway", ", ".join(f"{name} {version}" for name, version in versions.items()))
     else:
-        missing = " and ".join(name for name in _LIBRARIES if name not in versions)
+        missing_libraries = " and ".join(name for name in _LIBRARIES if name not in versions)
         yield Check(
             "gateway",
             "ok",
-            f"without {missing}, which only cqrs serve needs",
-            f"for it: {install('gateway')}",
+            f"without {missing_libraries}, which only cqrs serve needs",
+            f"for it: {install_command('gateway')}",
         )
 
 
-def _version(library: str, version_of: Callable[[str], str]) -> str:
+def _library_version(library: str, version_of: Callable[[str], str]) -> str:
     try:
         return version_of(library)
     except metadata.PackageNotFoundError:
@@ -97,7 +100,7 @@ def check_gateway(
         yield _check_missing_token(address)
         yield from _compare_api(address, response.body, project_aggregates, build_api)
     elif response.status != 401:
-        raise _not_a_gateway(address, "/openapi.json", response)
+        raise _not_a_gateway_error(address, "/openapi.json", response)
     elif token is None:
         hint = "name the file of the token: --token-file FILE"
         yield warn("gateway", f"{address} requires a token, so its aggregates are not known", hint)
@@ -116,7 +119,7 @@ def _check_with_token(
         hint = "check that it is the file of cqrs serve --token-file, which the gateway reads when it starts"
         yield fail("gateway", ConfigurationError(f"{address} rejects this token", hint))
     elif response.status != 200:
-        raise _not_a_gateway(address, "/openapi.json", response)
+        raise _not_a_gateway_error(address, "/openapi.json", response)
     else:
         yield ok("gateway", f"{address} requires a token, and accepts this token")
         yield from _compare_api(address, response.body, project_aggregates, build_api)
@@ -167,10 +170,10 @@ def _require_alive(address: GatewayAddress) -> None:
             f"{address} does not accept this host name", f"allow it: cqrs serve --allow-host {address.host}"
         )
     if response.status != 200 or response.body != {"alive": True}:
-        raise _not_a_gateway(address, "/healthz", response)
+        raise _not_a_gateway_error(address, "/healthz", response)
 
 
-def _not_a_gateway(address: GatewayAddress, path: str, response: _Response) -> ConfigurationError:
+def _not_a_gateway_error(address: GatewayAddress, path: str, response: _Response) -> ConfigurationError:
     redirect_text = f", which leads to {response.location[:200]}" if response.location else ""
     return ConfigurationError(
         f"{address}{path} responds with {response.status}{redirect_text}: it is not a gateway",
@@ -184,7 +187,7 @@ def _check_readiness(address: GatewayAddress) -> Check:
         return ok("gateway", f"{address} has processed the events from before its start")
     waiting = response.body.get("waiting") if isinstance(response.body, dict) else None
     if response.status != 503 or not isinstance(waiting, dict):
-        raise _not_a_gateway(address, "/readyz", response)
+        raise _not_a_gateway_error(address, "/readyz", response)
     reasons = "; ".join(f"{name}: {text}" for name, text in sorted(waiting.items()))
     return warn(
         "gateway", f"{address} serves outdated states ({reasons})", "wait; if this persists, check its stderr"
@@ -203,34 +206,35 @@ def _compare_api(
 ) -> Iterator[Check]:
     """Compare the gateway's API with the project."""
     try:
-        version, paths, schemas = api["info"]["version"], api["paths"], api["components"]["schemas"]
+        version, schemas = api["info"]["version"], api["components"]["schemas"]
+        paths = {path: item for path, item in api["paths"].items() if not path.startswith(_CONSOLE_PATHS)}
         served_names = sorted({path.split("/")[1] for path in paths})
     except (TypeError, KeyError, AttributeError, IndexError):
-        raise _not_a_gateway(address, "/openapi.json", _Response(200, api, "")) from None
+        raise _not_a_gateway_error(address, "/openapi.json", _Response(200, api, "")) from None
     names = ", ".join(served_names) or "nothing"
     if not set(served_names) & set(project_aggregates):
         hint = "check that it is the gateway of this project"
         error = ConfigurationError(f"{address} serves {names}, and no aggregate of this project", hint)
         yield fail("gateway", error)
         return
-    if unknown := sorted(set(served_names) - set(project_aggregates)):
+    if unknown_names := sorted(set(served_names) - set(project_aggregates)):
         hint = "check that it is the gateway of this project, with the same code"
         yield warn(
-            "gateway", f"{address} serves {', '.join(unknown)}, which this project does not have", hint
+            "gateway", f"{address} serves {', '.join(unknown_names)}, which this project does not have", hint
         )
-    if missing := sorted(set(project_aggregates) - set(served_names)):
-        hint = f"start it without names, or with them: cqrs serve {' '.join([*served_names, *missing])}"
-        yield warn("gateway", f"{address} does not serve {', '.join(missing)}", hint)
+    if missing_names := sorted(set(project_aggregates) - set(served_names)):
+        hint = f"start it without names, or with them: cqrs serve {' '.join([*served_names, *missing_names])}"
+        yield warn("gateway", f"{address} does not serve {', '.join(missing_names)}", hint)
     read_only = not any("post" in item for item in paths.values())
     accepted_text = "no commands" if read_only else "commands"
     if version != __version__:
         hint = "install the same version on both sides"
         yield warn("gateway", f"{address} is cqrs {version}, this is {__version__}", hint)
-    if version != __version__ or unknown:
+    if version != __version__ or unknown_names:
         yield ok("gateway", f"{address} serves {names}, and accepts {accepted_text}")
         return
-    expected = build_api(served_names, read_only)
-    if (expected["paths"], expected["components"]["schemas"]) == (paths, schemas):
+    project_api = build_api(served_names, read_only)
+    if (project_api["paths"], project_api["components"]["schemas"]) == (paths, schemas):
         yield ok("gateway", f"{address} serves {names} with this project's code, and accepts {accepted_text}")
     else:
         hint = "restart it with the project's code; until then it serves states of its own code"

@@ -25,7 +25,7 @@ _MAX_TIMEOUT, _VERIFICATION = "transaction.max.timeout.ms", "transaction.partiti
 #: The settings of brokers that `check_transaction_settings` checks.
 TRANSACTION_SETTINGS = (_MAX_TIMEOUT, _VERIFICATION)
 
-#: Topics of Kafka with the fences, the open transactions and the positions of all owners.
+#: Kafka's own topics, which hold the fences, the open transactions and the positions of all owners.
 _INTERNAL_TOPICS = ("__transaction_state", "__consumer_offsets")
 
 
@@ -54,7 +54,7 @@ _RISKY_SETTINGS = (
 )
 
 
-def check_release(version: tuple[int, ...], brokers: int, is_embedded: bool) -> Iterator[Check]:
+def check_release(version: tuple[int, ...], broker_count: int, is_embedded: bool) -> Iterator[Check]:
     """Report a release that is too old, or that may lose a part of a transaction if the only broker crashes.
 
     `version`: the newest release whose protocol the broker is known to support, such as `(4, 3)`.
@@ -66,7 +66,7 @@ def check_release(version: tuple[int, ...], brokers: int, is_embedded: bool) -> 
             " tested",
             "upgrade the brokers: Kafka 4.4 is recommended",
         )
-    if brokers == 1 and not is_embedded and version >= _FIRST_WITH_LOST_MARKERS:
+    if broker_count == 1 and not is_embedded and version >= _FIRST_WITH_LOST_MARKERS:
         yield warn(
             "broker",
             "a crash of the only broker may lose a part of a committed transaction (KAFKA-20734, Kafka 4.2 to 4.4)",
@@ -79,14 +79,16 @@ def check_transaction_settings(settings: Mapping[int, Mapping[str, str]]) -> Ite
     timeouts = [int(values[_MAX_TIMEOUT]) for values in settings.values() if _MAX_TIMEOUT in values]
     if timeouts and min(timeouts) < TRANSACTION_TIMEOUT * 1000:
         yield fail("transactions", transaction_timeout_error(TRANSACTION_TIMEOUT, min(timeouts)))
-    unverified = [str(node) for node, values in settings.items() if values.get(_VERIFICATION) == "false"]
-    if unverified:
+    unverified_brokers = [
+        str(node) for node, values in settings.items() if values.get(_VERIFICATION) == "false"
+    ]
+    if unverified_brokers:
         yield warn(
             "transactions",
-            f"broker {', '.join(unverified)} does not verify transactions ({_VERIFICATION}=false): a delayed record"
-            " may leave a transaction open for ever",
+            f"broker {', '.join(unverified_brokers)} does not verify transactions ({_VERIFICATION}=false): a delayed"
+            " record may leave a transaction open for ever",
             "set it: kafka-configs.sh --bootstrap-server HOST:PORT --alter --entity-type brokers --entity-name"
-            f" {unverified[0]} --add-config {_VERIFICATION}=true",
+            f" {unverified_brokers[0]} --add-config {_VERIFICATION}=true",
         )
 
 
@@ -101,26 +103,26 @@ def check_topic_settings(topic_infos: Mapping[str, TopicInfo]) -> Iterator[Check
             yield warn("topics", detail, setting.hint)
 
 
-def check_internal_topics(admin: Admin, brokers: int) -> Iterator[Check]:
+def check_internal_topics(admin: Admin, broker_count: int) -> Iterator[Check]:
     """Check Kafka's own topics, if they can be described: the user may lack the ACL."""
     with suppress(CqrsError):
         infos = admin.describe(_INTERNAL_TOPICS)
         yield from check_topic_settings(infos)
-        yield from check_internal_replicas(infos.items(), brokers)
+        yield from check_internal_replicas(infos.items(), broker_count)
 
 
-def check_internal_replicas(topics: Iterable[tuple[str, TopicInfo]], brokers: int) -> Iterator[Check]:
+def check_internal_replicas(topics: Iterable[tuple[str, TopicInfo]], broker_count: int) -> Iterator[Check]:
     """Report an internal topic of Kafka that loses fences, transactions or positions if one broker is lost."""
-    possible = TopicPlan.replication(brokers)
+    possible_replicas = TopicPlan.replication(broker_count)
     for name, info in topics:
-        if info.replication < possible:
+        if info.replication < possible_replicas:
             yield warn(
                 "topics",
-                f"{name} has {info.replication} of {possible} possible replicas: a lost broker loses fences and"
-                " positions",
+                f"{name} has {info.replication} of {possible_replicas} possible replicas: a lost broker loses fences"
+                " and positions",
                 f"add replicas to {name}: kafka-reassign-partitions.sh",
             )
-        elif possible >= 3 and info.number("min.insync.replicas", 1) < 2:
+        elif possible_replicas >= 3 and info.number("min.insync.replicas", 1) < 2:
             yield warn(
                 "topics",
                 f"{name} has min.insync.replicas=1: acknowledged fences and positions may be lost with one broker",

@@ -28,7 +28,7 @@ def check_keyring(
     """
     if address is None:
         if personal_aggregates:
-            yield _missing_keyring(", ".join(personal_aggregates), includes_run)
+            yield _missing_keyring_check(", ".join(personal_aggregates), includes_run)
         return
     keyring = address.load()
     older_text = f", and {len(keyring.names) - 1} older" if len(keyring.names) > 1 else ""
@@ -39,7 +39,7 @@ def check_keyring(
         yield ok(_NAME, f"{address.shown} has the key-encryption key {keyring.current}{older_text}")
 
 
-def _missing_keyring(names: str, includes_run: bool) -> Check:
+def _missing_keyring_check(names: str, includes_run: bool) -> Check:
     problem = f"{names}: personal fields, and no keyring is set"
     hint = "set keyring to a keyring file; cqrs keys init creates one"
     if includes_run:

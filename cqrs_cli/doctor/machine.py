@@ -1,6 +1,5 @@
 """Checks of this machine and of the project: Java, Python, Spark, folders, settings, aggregates."""
 
-import difflib
 import os
 import platform
 import shutil
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from cqrs_cli.doctor.check import Check, fail, ok, warn
 from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
-from cqrs_cli.extras import install, missing_modules
+from cqrs_cli.extras import install_command, missing_modules
+from cqrs_cli.formatting import did_you_mean
 from cqrs_cli.system.account import require_account
 
 if TYPE_CHECKING:
@@ -28,21 +28,21 @@ MIN_FREE_BYTES = 1 << 30
 _OTHER_VARIABLES = {"CQRS_CACHE_DIR", "CQRS_MAVEN_MIRROR"}
 
 
-def check_java(needed: bool = True) -> Iterator[Check]:
+def check_java(is_needed: bool = True) -> Iterator[Check]:
     """Report the Java of the embedded broker and of Spark, and why it was chosen.
 
-    `needed`: a missing Java is a failure, else a warning.
+    `is_needed`: a missing Java is a failure, else a warning.
     """
     from cqrs_cli.system.java import choose_java, version
 
     try:
         java = choose_java()
     except UnavailableError as error:
-        if needed:
+        if is_needed:
             raise
         yield warn("java", f"{error.message}: the embedded Kafka needs it", error.hint)
         return
-    version(java.path)  # raises an error if it does not run
+    version(java.path)  # raises an error if this Java does not run
     yield ok("java", f"Java {java.release} at {java.path}, {java.reason}")
 
 
@@ -64,13 +64,13 @@ def check_python(optimized: bool | None = None) -> Iterator[Check]:
 def check_spark(environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
     """Check the installed PySpark, without the start of a JVM."""
     if missing_modules("spark"):
-        hint = f"for them: {install('spark')}"
+        hint = f"for them: {install_command('spark')}"
         yield Check("spark", "ok", "without PySpark, which run, replay and verify need", hint)
         return
     try:
         import pyspark
     except ImportError as error:
-        raise UnavailableError(f"pyspark cannot be imported: {error}", install("spark")) from None
+        raise UnavailableError(f"pyspark cannot be imported: {error}", install_command("spark")) from None
     folder = Path(str(pyspark.__file__)).parent
     version = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
     if version < MIN_SPARK:
@@ -102,8 +102,7 @@ def check_settings(settings: "Settings") -> Iterator[Check]:
     known_variables = {f"CQRS_{name.upper()}" for name in origins(settings)} | _OTHER_VARIABLES
     for name in sorted(os.environ):
         if name.startswith("CQRS_") and name not in known_variables:
-            matches = difflib.get_close_matches(name, known_variables, 1)
-            hint = f"did you mean {matches[0]}?" if matches else "unset it"
+            hint = did_you_mean(name, known_variables) or "unset it"
             yield warn("settings", f"the environment variable {name} is not a setting", hint)
 
 
@@ -143,16 +142,16 @@ def check_limits(settings: "Settings") -> Iterator[Check]:
 
     partitions = len(registry.names(settings.aggregates, settings.root)) * settings.partitions
     tasks = os.cpu_count() or 1
-    required, available = limits.owner_needs(-(-partitions // tasks)), limits.hard_limits()
-    error = available.shortage(required, f"one of {tasks} tasks of cqrs run with {partitions} partitions")
+    needs, allowance = limits.owner_needs(-(-partitions // tasks)), limits.hard_limits()
+    error = allowance.shortage(needs, f"one of {tasks} tasks of cqrs run with {partitions} partitions")
     if error is not None:
         yield warn("limits", error.message, error.hint)
     else:
-        files = "any number of" if available.descriptors is None else f"{available.descriptors:,}"
+        files = "any number of" if allowance.descriptors is None else f"{allowance.descriptors:,}"
         required_text = (
-            f"one of {tasks} tasks of cqrs run with {partitions} partitions needs {required.descriptors:,}"
+            f"one of {tasks} tasks of cqrs run with {partitions} partitions needs {needs.descriptors:,}"
         )
-        space = "" if available.bytes is None else f", in {available.bytes >> 30:,} GiB of address space"
+        space = "" if allowance.bytes is None else f", in {allowance.bytes >> 30:,} GiB of address space"
         yield ok("limits", f"a process may open {files} files{space}; {required_text}")
 
 

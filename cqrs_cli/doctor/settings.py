@@ -25,7 +25,7 @@ def setting_rows(settings: Settings) -> list[SettingRow]:
     """
     setting_origins = origins(settings)
     rows = [
-        SettingRow(name, _text(name, getattr(settings, name)), setting_origins[name])
+        SettingRow(name, _value_text(name, getattr(settings, name)), setting_origins[name])
         for name in setting_origins
         if name != "properties"
     ]
@@ -41,7 +41,7 @@ def setting_rows(settings: Settings) -> list[SettingRow]:
     return rows
 
 
-def _text(name: str, value: object) -> str:
+def _value_text(name: str, value: object) -> str:
     if name.endswith("_retention") or isinstance(value, timedelta):
         return show_duration(value if isinstance(value, timedelta) else None)
     if isinstance(value, ByteSize):

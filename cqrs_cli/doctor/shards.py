@@ -16,12 +16,13 @@ from cqrs_cli.state.shard import open_readonly
 def check_revision(folder: Path, aggregate: Aggregate) -> Iterator[Check]:
     """Warn if `evolve` has changed but not its revision: a shard keeps the states that the old code folded."""
     shards = sorted(path for path in folder.glob("*") if path.name.isdecimal()) if folder.is_dir() else []
-    stale = [path.name for path in shards if _is_stale(path, aggregate)]
+    stale_partitions = [path.name for path in shards if _is_stale(path, aggregate)]
     revision = aggregate.decider.revision
-    if stale:
+    if stale_partitions:
         yield warn(
             "revision",
-            f"evolve of {aggregate.name} changed but not its revision, {revision}: partition {', '.join(stale)}",
+            f"evolve of {aggregate.name} changed but not its revision, {revision}: "
+            f"partition {', '.join(stale_partitions)}",
             f"if its meaning changed, raise the revision: Decider(…, revision={revision + 1}); compare with: "
             f"cqrs verify {aggregate.name} --state",
         )

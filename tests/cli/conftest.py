@@ -44,7 +44,7 @@ class OfflineCli(Cli):
         super().__init__(*arguments, **options)
         self._connect = connect
 
-    def connection(self, start: bool = True) -> Any:
+    def connection(self, start_broker: bool = True) -> Any:
         return self._connect(self)
 
 

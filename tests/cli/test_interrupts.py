@@ -270,7 +270,7 @@ def test_lost_terminal_ends_without_error(tmp_path: Path) -> None:
 import os, signal
 from cqrs_cli.cli import main
 from cqrs_cli.cli.context import Cli
-def wait(cli, start=True):
+def wait(cli, start_broker=True):
     cli.print_note("waiting")
     try:
         signal.pause()

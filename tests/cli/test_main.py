@@ -10,7 +10,14 @@ from cqrs_cli.cli.app import RootGroup
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.interrupts import TerminationSignal
 from cqrs_cli.cli.main import main
-from cqrs_cli.errors import CqrsError, NoOutcomeError, RefusedError, TakenOverError, UnavailableError
+from cqrs_cli.errors import (
+    CqrsError,
+    NoOutcomeError,
+    RefusedError,
+    RuleError,
+    TakenOverError,
+    UnavailableError,
+)
 from tests.cli.conftest import Cqrs
 from tests.support import ROOT
 
@@ -50,7 +57,14 @@ def test_json_errors_go_to_stderr(failing_cqrs: Cqrs) -> None:
     assert result.out == ""
 
 
-@pytest.mark.parametrize("error", [CqrsError, UnavailableError, TakenOverError, RefusedError, NoOutcomeError])
+def test_help_and_version_are_words_too(cqrs: Cqrs) -> None:
+    assert cqrs("help", "send") == cqrs("send", "--help")
+    assert cqrs("version") == cqrs("--version")
+
+
+@pytest.mark.parametrize(
+    "error", [CqrsError, UnavailableError, TakenOverError, RefusedError, NoOutcomeError, RuleError]
+)
 def test_every_error_has_its_status(failing_cqrs: Cqrs, error: type[CqrsError]) -> None:
     assert failing_cqrs(error("no")).status == error.exit_code
 

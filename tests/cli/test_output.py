@@ -52,3 +52,10 @@ def test_no_other_console_is_made() -> None:
     """Only the printer creates consoles, and it creates two. Any other console would read markup."""
     paths = [str(path) for path in (ROOT / "cqrs_cli").rglob("*.py") if "Console(" in path.read_text()]
     assert paths == [str(ROOT / "cqrs_cli/cli/output.py")]
+
+
+def test_tables_end_without_blanks(capsys: pytest.CaptureFixture[str]) -> None:
+    text_table = Table("name", "result", box=None)
+    text_table.add_row("orders", "a long result")
+    Printer().print_result({}, text_table)
+    assert not any(line.endswith(" ") for line in capsys.readouterr().out.splitlines())

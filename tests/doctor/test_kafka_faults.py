@@ -53,8 +53,8 @@ def test_internal_topics_need_replicas() -> None:
         ("__transaction_state", topic(1, min_insync_replicas="1")),
         ("__consumer_offsets", topic(3, min_insync_replicas="1")),
     ]
-    assert not list(check_internal_replicas(topics, brokers=1))
-    few, unsafe = details(list(check_internal_replicas(topics, brokers=3)))
+    assert not list(check_internal_replicas(topics, broker_count=1))
+    few, unsafe = details(list(check_internal_replicas(topics, broker_count=3)))
     assert few.startswith("__transaction_state has 1 of 3 possible replicas")
     assert unsafe.startswith("__consumer_offsets has min.insync.replicas=1")
 

@@ -23,9 +23,9 @@ def harness(connection: Connection, prefix: str) -> ProcessHarness:
 
 
 def run_checks(harness: ProcessHarness) -> list[Check]:
-    use = load_process("checkout", ROOT, "aggregates").use(harness.prefix)
+    access = load_process("checkout", ROOT, "aggregates").topic_access(harness.prefix)
     aggregates = [Topics("order", harness.prefix)]
-    return list(cluster.check_cluster(harness.connection, aggregates, timedelta(days=1), ("run",), [use]))
+    return list(cluster.check_cluster(harness.connection, aggregates, timedelta(days=1), ("run",), [access]))
 
 
 def process_checks(harness: ProcessHarness) -> list[tuple[str, str]]:
@@ -35,10 +35,10 @@ def process_checks(harness: ProcessHarness) -> list[tuple[str, str]]:
 def test_positions_are_checked(harness: ProcessHarness) -> None:
     event_topics = f"{harness.events}, {harness.topic('events')}"
     assert process_checks(harness) == [("ok", f"checkout: subscribes to {event_topics}")]
-    configure_topic(harness.connection, harness.topics.positions, {"cleanup.policy": "delete"})
+    configure_topic(harness.connection, harness.topics.positions_topic, {"cleanup.policy": "delete"})
     (check,) = process_checks(harness)
     assert check[0] == "fail" and "needs compact: positions would be deleted" in check[1]
-    harness.delete_topics(harness.topics.positions)
+    harness.delete_topics(harness.topics.positions_topic)
     assert process_checks(harness) == [("warn", "checkout has no topic: cqrs run leaves it out")]
 
 
@@ -53,5 +53,5 @@ def test_acls_of_processes_are_checked(harness: ProcessHarness, monkeypatch: pyt
 
     monkeypatch.setattr(Admin, "missing_acls", record_acls)
     run_checks(harness)
-    assert any(harness.topics.positions in need for need in checked_acls)
+    assert any(harness.topics.positions_topic in need for need in checked_acls)
     assert any(harness.topics.group in need for need in checked_acls)

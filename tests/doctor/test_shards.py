@@ -7,7 +7,7 @@ import pytest
 
 from cqrs_cli import registry
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.deciding.plan import shard_folder
+from cqrs_cli.deciding.plan import shards_folder_of
 from cqrs_cli.doctor.shards import check_revision
 from tests.support import AGGREGATES
 from tests.support.harness import TopicHarness
@@ -37,7 +37,7 @@ def counter_with_other_decide(folder: Path) -> Aggregate:
 
 
 def test_forgotten_revision_is_a_warning(counters: TopicHarness, tmp_path: Path) -> None:
-    shards = shard_folder(counters.folder / "state", counters.topics)
+    shards = shards_folder_of(counters.folder / "state", counters.topics)
     assert list(check_revision(shards, counters.aggregate)) == []
     run_plan(counters.plan())
     assert [check.status for check in check_revision(shards, counters.aggregate)] == ["ok"]
@@ -52,7 +52,7 @@ def test_forgotten_revision_is_a_warning(counters: TopicHarness, tmp_path: Path)
 
 def test_changed_decide_is_ok(counters: TopicHarness, tmp_path: Path) -> None:
     run_plan(counters.plan())
-    shards = shard_folder(counters.folder / "state", counters.topics)
+    shards = shards_folder_of(counters.folder / "state", counters.topics)
     assert [check.status for check in check_revision(shards, counter_with_other_decide(tmp_path))] == ["ok"]
 
 

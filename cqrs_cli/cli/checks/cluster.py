@@ -5,7 +5,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cqrs_cli.cli.checks.project import personal_aggregates, process_uses
+from cqrs_cli.cli.checks.project import personal_aggregates, process_topic_access
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.kafka.topics.acls import Role
 
@@ -29,11 +29,11 @@ def check_brokers(cli: Cli, settings: "Settings", role: Role | None) -> "Iterato
     def run_checks() -> "Iterator[Check]":
         topics = [cli.topics(name) for name in cli.aggregate_names()]
         return cluster.check_cluster(
-            cli.connection(start=False),
+            cli.connection(start_broker=False),
             topics,
             settings.dedup_window,
             (role,) if role else cluster.DEFAULT_ROLES,
-            process_uses(settings),
+            process_topic_access(settings),
             settings.max_clock_skew,
             personal_aggregates(settings),
             is_embedded=settings.bootstrap_server is None,
@@ -66,7 +66,7 @@ def _check_events_of(cli: Cli, name: str) -> "Iterator[Check]":
 
     aggregate = cli.aggregate(name)
     with suppress(ConfigurationError):
-        yield from check_events(cli.connection(start=False), aggregate, cli.topics(name))
+        yield from check_events(cli.connection(start_broker=False), aggregate, cli.topics(name))
 
 
 def check_stored_keys(cli: Cli, settings: "Settings") -> "Iterator[Check]":
@@ -84,7 +84,7 @@ def _check_keks_of(cli: Cli, name: str) -> "Iterator[Check]":
     from cqrs_cli.errors import ConfigurationError
 
     with suppress(ConfigurationError):
-        connection = cli.connection(start=False)
+        connection = cli.connection(start_broker=False)
         yield from check_keks(connection, cli.topics(name), connection.require_keyring(name))
 
 
@@ -93,7 +93,7 @@ def check_stored_checkpoints(
 ) -> "Iterator[Check]":
     """Check the checkpoint store and, if it and the broker can be used, the newest checkpoints of each aggregate.
 
-    `can_read_events`: False if a check has failed that must succeed before events can be read.
+    `can_read_events`: True if the earlier checks have passed that must pass before events are read.
     """
     from cqrs_cli.doctor.check import run_check
     from cqrs_cli.doctor.checkpoints import check_checkpoint_store
@@ -107,7 +107,7 @@ def check_stored_checkpoints(
 
 def _check_checkpoints_of(cli: Cli, settings: "Settings", uri: str, name: str) -> "Iterator[Check]":
     """Check the newest checkpoints of one aggregate. Another check reports errors of its topics."""
-    from cqrs_cli.deciding.plan import shard_folder, shard_identity
+    from cqrs_cli.deciding.plan import shard_identity, shards_folder_of
     from cqrs_cli.doctor.checkpoints import check_latest_checkpoints
     from cqrs_cli.errors import ConfigurationError
     from cqrs_cli.kafka.admin.topics import Admin, check_topics
@@ -115,7 +115,7 @@ def _check_checkpoints_of(cli: Cli, settings: "Settings", uri: str, name: str) -
     from cqrs_cli.kafka.partition_log import PartitionLog
     from cqrs_cli.settings.durations import milliseconds
 
-    connection, topics, aggregate = cli.connection(start=False), cli.topics(name), cli.aggregate(name)
+    connection, topics, aggregate = cli.connection(start_broker=False), cli.topics(name), cli.aggregate(name)
     with suppress(ConfigurationError):
         with Admin(connection) as admin:
             aggregate_topics = check_topics(admin, topics)
@@ -127,7 +127,7 @@ def _check_checkpoints_of(cli: Cli, settings: "Settings", uri: str, name: str) -
         identities = [
             shard_identity(aggregate_topics, partition, aggregate, window) for partition in partitions
         ]
-        folder = shard_folder(settings.state_dir, topics).name
+        folder = shards_folder_of(settings.state_dir, topics).name
 
         def has_new_outcomes(partition: int, manifest: "Manifest") -> bool:
             log = PartitionLog(connection, topics, partition)

@@ -15,7 +15,7 @@ def check_serving(cli: Cli, address: "GatewayAddress", token_file: Path | None) 
     """Check the gateway at this address."""
     from cqrs_cli.doctor.check import run_check
     from cqrs_cli.doctor.gateway import check_gateway
-    from cqrs_cli.following.gateway.token import read_token
+    from cqrs_cli.following.gateway.token import read_tokens
 
     def describe_aggregates(names: Collection[str], read_only: bool) -> Any:
         import msgspec
@@ -26,7 +26,7 @@ def check_serving(cli: Cli, address: "GatewayAddress", token_file: Path | None) 
         return msgspec.json.decode(msgspec.json.encode(api))
 
     def run_checks() -> "Iterator[Check]":
-        token = None if token_file is None else read_token(token_file)
+        token = None if token_file is None else next(iter(read_tokens(token_file)))
         return check_gateway(address, token, cli.aggregate_names(), describe_aggregates)
 
     yield from run_check("gateway", run_checks)

@@ -1,8 +1,7 @@
-"""The doctor's check of the partitions: the remarks of `cqrs status`."""
+"""The doctor's check of the partitions. It reports the remarks of `cqrs status` as warnings."""
 
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cqrs_cli.cli.context import Cli
@@ -28,7 +27,7 @@ def check_partitions(cli: Cli, settings: "Settings") -> "Iterator[Check]":
         return
     with suppress(CqrsError):
         reader = StatusReader(
-            cli.connection(start=False),
+            cli.connection(start_broker=False),
             topics,
             settings.state_dir,
             _processes(settings),
@@ -54,6 +53,8 @@ def partition_checks(snapshot: "StatusSnapshot") -> "Iterator[Check]":
 
     Transactions that hide commands are left out: another check reports them.
     """
+    from msgspec.structs import replace
+
     from cqrs_cli.doctor.check import ok, warn
     from cqrs_cli.formatting import counted
     from cqrs_cli.status.partition import silent_owners
@@ -63,13 +64,13 @@ def partition_checks(snapshot: "StatusSnapshot") -> "Iterator[Check]":
         has_warnings = True
         yield warn(_CHECK_NAME, text, "if it was killed, start a run: cqrs run")
     for status in snapshot.statuses:
-        for remark in replace(status, hidden_by=None).remarks():
+        for remark in replace(status, hiding_transaction=None).remarks():
             problem, _, remedy = remark.partition("; ")
             has_warnings = True
             yield warn(_CHECK_NAME, f"{status.label}: {problem}", remedy)
     if not has_warnings:
         lag = sum(status.lag or 0 for status in snapshot.statuses)
-        ownerless_count = sum(not status.owned for status in snapshot.statuses)
+        ownerless_count = sum(not status.is_owned for status in snapshot.statuses)
         yield ok(
             _CHECK_NAME,
             f"{counted(len(snapshot.statuses), 'partition')}, {ownerless_count} without an owner; lag {lag:,}",

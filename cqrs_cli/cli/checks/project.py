@@ -9,7 +9,7 @@ from cqrs_cli.errors import CqrsError
 if TYPE_CHECKING:
     from cqrs_cli.core.aggregate.aggregate import Aggregate
     from cqrs_cli.doctor.check import Check
-    from cqrs_cli.kafka.topics.process_topics import ProcessUse
+    from cqrs_cli.kafka.topics.process_topics import ProcessTopicAccess
     from cqrs_cli.settings.settings import Settings
 
 
@@ -19,7 +19,7 @@ def check_this_machine() -> "Iterator[Check]":
     from cqrs_cli.doctor.check import run_check
     from cqrs_cli.extras import missing_modules
 
-    java = [*run_check("java", lambda: machine.check_java(needed=not missing_modules("spark")))]
+    java = [*run_check("java", lambda: machine.check_java(is_needed=not missing_modules("spark")))]
     yield from java
     yield from run_check("python", machine.check_python)
     yield from run_check("spark", machine.check_spark)
@@ -62,8 +62,8 @@ def check_project(settings: "Settings", includes_run: bool = True) -> "Iterator[
     yield from run_check("settings", lambda: machine.check_settings(settings))
     yield from run_check("aggregates", lambda: machine.check_aggregates(settings))
     yield from run_check("processes", lambda: _check_processes(settings))
-    has_shards = settings.store == "lmdb" and not missing_modules("spark")
-    if has_shards:
+    uses_shards = settings.store == "lmdb" and not missing_modules("spark")
+    if uses_shards:
         yield from run_check("state", lambda: machine.check_state(settings.state_dir))
     elif settings.store == "memory":
         yield from run_check("state", lambda: machine.check_memory(settings))
@@ -73,12 +73,12 @@ def check_project(settings: "Settings", includes_run: bool = True) -> "Iterator[
     )
     yield from run_check("gateway", check_gateway_extra)
     yield from run_check("limits", lambda: machine.check_limits(settings))
-    if has_shards:  # the in-memory store holds no state from older code
+    if uses_shards:  # the in-memory store holds no state from older code
         yield from run_check("revision", lambda: _check_revisions(settings))
 
 
 def _check_processes(settings: "Settings") -> "Iterator[Check]":
-    """Check that the project's processes can be loaded."""
+    """Check that the project's process managers can be loaded."""
     from cqrs_cli.doctor.check import fail, ok
     from cqrs_cli.following.processes.load import load_process, process_names
 
@@ -93,19 +93,20 @@ def _check_processes(settings: "Settings") -> "Iterator[Check]":
             )
 
 
-def process_uses(settings: "Settings") -> "list[ProcessUse]":
-    """Return the topics of each process whose code can be loaded; another check reports the other processes."""
+def process_topic_access(settings: "Settings") -> "list[ProcessTopicAccess]":
+    """Return the topics of each process manager whose code can be loaded; another check reports code that cannot."""
     from cqrs_cli.following.processes.load import load_process, process_names
 
-    uses = []
+    access = []
     for name in process_names(settings.root):
         with suppress(CqrsError):
-            uses.append(load_process(name, settings.root, settings.aggregates).use(settings.topic_prefix))
-    return uses
+            loaded_process = load_process(name, settings.root, settings.aggregates)
+            access.append(loaded_process.topic_access(settings.topic_prefix))
+    return access
 
 
 def _loadable_aggregates(settings: "Settings") -> "Iterator[Aggregate]":
-    """Yield each aggregate whose code can be loaded; another check reports the other aggregates."""
+    """Yield each aggregate whose code can be loaded; another check reports code that cannot."""
     from cqrs_cli import registry
 
     for name in registry.names(settings.aggregates, settings.root):
@@ -120,10 +121,10 @@ def personal_aggregates(settings: "Settings") -> list[str]:
 
 def _check_revisions(settings: "Settings") -> "Iterator[Check]":
     """Check for shards whose states were folded by other code with the same revision."""
-    from cqrs_cli.deciding.plan import shard_folder
+    from cqrs_cli.deciding.plan import shards_folder_of
     from cqrs_cli.doctor.shards import check_revision
     from cqrs_cli.kafka.topics.topics import Topics
 
     for aggregate in _loadable_aggregates(settings):
         topics = Topics(aggregate.name, settings.topic_prefix)
-        yield from check_revision(shard_folder(settings.state_dir, topics), aggregate)
+        yield from check_revision(shards_folder_of(settings.state_dir, topics), aggregate)

@@ -10,7 +10,7 @@ from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import argument, complete_aggregate, option
 from cqrs_cli.errors import UsageError
-from cqrs_cli.extras import install
+from cqrs_cli.extras import install_command
 
 if TYPE_CHECKING:
     from cqrs_cli.core.aggregate.aggregate import Aggregate
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cqrs_cli.scaffold import SampleEvent
 
 #: The first step if SQLAlchemy is not installed.
-_INSTALL = f"python -m {install('projections')}"
+_INSTALL = f"python -m {install_command('projections')}"
 
 #: Type of a field → a sample value, as Python source for the new test.
 _SAMPLES: dict[object, str] = {

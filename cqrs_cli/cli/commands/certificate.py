@@ -43,9 +43,9 @@ def certificate(
 
     A certificate contains the topics' ids, the ends of the partitions, and a SHA-256 for each 10,000 offsets.
 
-    With --check the command names each range of offsets that was altered, truncated or replaced, and exits with 5.
-    Records that retention has deleted are counted; a deleted event is a change. With both options the records are read
-    once.
+    With --check the command names each range of offsets that was altered, truncated or replaced, and exits with 5. It
+    only counts records that retention has deleted, but a deleted event is a change. With both options it reads the
+    records once.
     """
     properties = spark.apply(cli)
     if out is None and check is None:

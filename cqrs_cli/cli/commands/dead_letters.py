@@ -1,10 +1,11 @@
 """`cqrs dead-letters`: list, retry or drop failed commands."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from cqrs_cli.cli.app import subgroup
+from cqrs_cli.cli.attribution import attribution_of
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.command_filter import CommandFilter
 from cqrs_cli.cli.context import Cli
@@ -14,8 +15,7 @@ from cqrs_cli.formatting import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.client.queries.dead_letters import FailedCommand
-
-    LetterPredicate = Callable[[FailedCommand], bool]
+    from cqrs_cli.client.queries.selections import LetterSelection
 
 _BEFORE = option("--before TIME", "Only dead letters before this time: 30d ago, or a time.")
 
@@ -32,29 +32,19 @@ class LetterFilter(CommandFilter):
     ] = None
     before: Annotated[str | None, _BEFORE] = None
 
-    def predicate(self, aggregate: str) -> "LetterPredicate":
-        """Return a function that is True for a selected dead letter. It ignores `since`: the reading starts there."""
-        from cqrs_cli.core.messages.reasons import Reason
+    def selection(self) -> "LetterSelection":
+        """Return the selection; raises `UsageError` for an unknown reason and an invalid time."""
+        from cqrs_cli.client.queries.selections import LetterSelection, check_letter_reasons
 
-        failing_reasons = [reason.name for reason in Reason if reason.status == "failed"]
-        for name in self.reasons or ():
-            if name not in failing_reasons:
-                raise UsageError(
-                    f"--reason: no command fails for the reason {name!r}",
-                    f"known reasons: {', '.join(failing_reasons)}",
-                )
-        until_ms = None if self.before is None else time_option("--before", self.before)
-
-        def is_selected(failed_command: "FailedCommand") -> bool:
-            command = failed_command.command
-            subject, message_type = (command.subject, command.type) if command else (None, None)
-            return (
-                self.matches(aggregate, failed_command.id, subject, message_type)
-                and (not self.reasons or failed_command.reason in self.reasons)
-                and (until_ms is None or failed_command.record.timestamp < until_ms)
-            )
-
-        return is_selected
+        check_letter_reasons("--reason", self.reasons or ())
+        return LetterSelection(
+            self.id,
+            self.aggregate_id,
+            tuple(self.types or ()),
+            tuple(self.reasons or ()),
+            None if self.since is None else time_option("--since", self.since),
+            None if self.before is None else time_option("--before", self.before),
+        )
 
 
 dead_letters = subgroup("dead-letters", "Failed commands: list, retry or drop them.")
@@ -72,18 +62,18 @@ def list_letters(
     cli: Cli,
     aggregate: AggregateName,
     selection: LetterFilter,
-    undecided: Annotated[
-        bool, option("--open", "Only the last dead letter of each command without a later decision.")
+    only_open: Annotated[
+        bool, option("--open", "Only commands that were not decided since; the last dead letter of each.")
     ] = False,
-    full: Annotated[bool, option("--full", "Print each record as it was sent, too.")] = False,
+    full: Annotated[bool, option("--full", "Also print each record as it was sent.")] = False,
 ) -> None:
     """List failed commands, by time.
 
-    A dead letter remains after its command was retried. --open reads the outcomes, too, and leaves out dead letters
-    whose command was decided since.
+    A dead letter remains after its command was retried. With --open the command also reads the outcomes, and omits dead
+    letters whose command was decided since.
     """
     _print_letters(
-        cli, _selected_letters(cli, aggregate, selection, undecided), bool(selection) or undecided, full
+        cli, _selected_letters(cli, aggregate, selection, only_open), bool(selection) or only_open, full
     )
 
 
@@ -102,17 +92,17 @@ def retry_letters(
     select_all: Annotated[bool, option("--all", "Retry all commands, without a filter.")] = False,
     is_dry_run: DryRun = False,
 ) -> None:
-    """Send failed commands again, to be decided now.
+    """Send failed commands again, so that they are decided now.
 
-    Each command is sent once, with its id, unless it was decided since (as list --open). Within the dedup window a
-    repeated retry is a duplicate, so each command is decided once. The attribute notbefore is removed. A record that is
-    not a readable command is not sent. The dead letter remains.
+    It sends each command once, with its id and without notbefore. It omits commands that were decided since (as list
+    --open does), and records that are not readable commands. Within the dedup window a repeated retry is a duplicate,
+    so each command is decided once. The dead letter remains.
     """
     if not (selection or select_all):
         raise UsageError(
             "no dead letters are selected", "give a filter (cqrs dead-letters retry --help), or --all"
         )
-    letters = _selected_letters(cli, aggregate, selection, undecided=True)
+    letters = _selected_letters(cli, aggregate, selection, only_open=True)
     if is_dry_run:
         _print_dry_run(cli, _retryable_letters(aggregate, letters), bool(selection), "retry")
     else:
@@ -126,47 +116,43 @@ def drop_letters(
     """Delete the oldest dead letters.
 
     Kafka deletes records only from the beginning of a partition, so --before is the only filter. `--before 0s`
-    deletes all dead letters.
+    deletes all dead letters. A record of the drop remains in the topic, and `cqrs trace` shows it.
     """
-    from cqrs_cli.client.queries.dead_letters import oldest_letters
-
-    selection = LetterFilter(before=before)
-    letters = oldest_letters(
-        _selected_letters(cli, aggregate, LetterFilter()), selection.predicate(aggregate)
-    )
+    before_ms = time_option("--before", before)
+    letters = _oldest_letters(cli, aggregate, before_ms)
     if is_dry_run:
-        _print_dry_run(cli, letters, bool(selection), "drop")
+        _print_dry_run(cli, letters, True, "drop")
     else:
-        _drop(cli, aggregate, letters)
+        _drop(cli, aggregate, letters, before_ms)
 
 
 def _selected_letters(
-    cli: Cli, aggregate: str, selection: LetterFilter, undecided: bool = False
+    cli: Cli, aggregate: str, selection: LetterFilter, only_open: bool = False
 ) -> "Iterator[FailedCommand]":
     """Yield the selected dead letters, by time.
 
-    `undecided`: only the last dead letter of each command that was not decided since.
+    `only_open`: only the last dead letter of each command that was not decided since.
     """
-    from cqrs_cli.client.queries.dead_letters import failed_commands, open_letters
-    from cqrs_cli.kafka import tailing
-    from cqrs_cli.kafka.tailing import Origin
+    from cqrs_cli.client.queries.dead_letters import read_letters
 
     cli.check_aggregates(aggregate)
-    is_selected = selection.predicate(aggregate)
-    origin = Origin("beginning")
-    if selection.since is not None:
-        origin = Origin("time", time_option("--since", selection.since))
-    connection, topics = cli.connection(), cli.topics(aggregate)
-    bounds = tailing.tail_bounds(connection, topics.dead_letters, origin, None, "none")
+    letter_selection = selection.selection()
+    return read_letters(
+        cli.connection(),
+        cli.topics(aggregate),
+        lambda letter: letter_selection.selects_letter(aggregate, letter),
+        letter_selection.since,
+        only_open,
+    )
 
-    def read_letters(predicate: "LetterPredicate") -> "Iterator[FailedCommand]":
-        records = tailing.merge_by_time(connection, topics.dead_letters, bounds, lambda record: True)
-        return failed_commands(records, predicate)
 
-    if not undecided:
-        return read_letters(is_selected)
-    is_open = open_letters(connection, topics, read_letters(lambda failed_command: True))
-    return read_letters(lambda failed_command: is_selected(failed_command) and is_open(failed_command))
+def _oldest_letters(cli: Cli, aggregate: str, before: int) -> "Iterator[FailedCommand]":
+    """Yield the dead letters to drop: in each partition, all letters up to the first letter since `before` (ms)."""
+    from cqrs_cli.client.queries.dead_letters import oldest_letters
+
+    return oldest_letters(
+        _selected_letters(cli, aggregate, LetterFilter()), lambda letter: letter.record.timestamp < before
+    )
 
 
 def _print_letters(
@@ -199,40 +185,20 @@ def _retryable_letters(aggregate: str, letters: "Iterator[FailedCommand]") -> "I
 
 def _retry(cli: Cli, aggregate: str, letters: "Iterator[FailedCommand]") -> None:
     from cqrs_cli.cli.render.send import bulk_sent_result
-    from cqrs_cli.client.envelope import ReadyCommand
-    from cqrs_cli.client.producer import CommandProducer
-    from cqrs_cli.client.queries.dead_letters import retry_command
-    from cqrs_cli.client.send import send_all
+    from cqrs_cli.client.queries.operations import retry_letters
 
-    unreadable_count = 0
-
-    def commands() -> Iterator[ReadyCommand]:
-        nonlocal unreadable_count
-        for failed_command in letters:
-            command = retry_command(aggregate, failed_command)
-            if command is None:
-                unreadable_count += 1
-            else:
-                yield command
-
-    with CommandProducer(cli.connection(), cli.settings.partitioner, bulk=True) as producer:
-        sent_commands = send_all(producer, {aggregate: cli.topics(aggregate)}, commands(), lambda count: None)
-    if unreadable_count:
+    result = retry_letters(
+        cli.connection(), cli.settings.partitioner, cli.topics(aggregate), letters, attribution_of("retry")
+    )
+    if result.unreadable:
         cli.print_note(
-            f"{counted(unreadable_count, 'record')} not sent: not readable as a command", "warning"
+            f"{counted(result.unreadable, 'record')} not sent: not readable as a command", "warning"
         )
-    cli.print_result(*bulk_sent_result(sent_commands, unreadable=unreadable_count))
+    cli.print_result(*bulk_sent_result(result.sent, unreadable=result.unreadable))
 
 
-def _drop(cli: Cli, aggregate: str, letters: "Iterator[FailedCommand]") -> None:
-    from cqrs_cli.kafka.admin.topics import Admin
+def _drop(cli: Cli, aggregate: str, letters: "Iterator[FailedCommand]", before: int) -> None:
+    from cqrs_cli.client.queries.operations import drop_letters
 
-    ends: dict[int, int] = {}
-    count = 0
-    for failed_command in letters:
-        ends[failed_command.partition] = failed_command.offset + 1
-        count += 1
-    if ends:
-        with Admin(cli.connection()) as admin:
-            admin.delete_before(cli.topics(aggregate).dead_letters, ends)
+    count = drop_letters(cli.connection(), cli.topics(aggregate), letters, before, attribution_of("drop"))
     cli.print_result({"dropped": count}, f"dropped {counted(count, 'dead letter')}")

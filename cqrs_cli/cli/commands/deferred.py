@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cqrs_cli.cli.app import subgroup
+from cqrs_cli.cli.attribution import attribution_of
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.command_filter import CommandFilter
 from cqrs_cli.cli.context import Cli
@@ -14,6 +15,8 @@ from cqrs_cli.formatting import counted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from cqrs_cli.client.queries.operations import RequestType
+    from cqrs_cli.client.queries.selections import DeferralSelection
     from cqrs_cli.core.deferral.entry import Deferral
 
 
@@ -29,16 +32,12 @@ class DeferralFilter(CommandFilter):
         str | None, option("--before TIME", "Only commands due before this time: 1h from now, or a time.")
     ] = None
 
-    def predicate(self, aggregate: str) -> "Callable[[Deferral], bool]":
-        """Return a function that is True for a selected command."""
-        from cqrs_cli.client.queries.deferred import command_type
+    def selection(self) -> "DeferralSelection":
+        """Return the selection; raises `UsageError` for an invalid time."""
+        from cqrs_cli.client.queries.selections import DeferralSelection
 
-        until_ms = None if self.before is None else deadline_option("--before", self.before)
-        return lambda entry: (
-            self.matches(aggregate, entry.id, entry.subject, command_type(entry))
-            and (self.reason is None or entry.reason == self.reason)
-            and (until_ms is None or entry.due < until_ms)
-        )
+        before = None if self.before is None else deadline_option("--before", self.before)
+        return DeferralSelection(self.id, self.aggregate_id, tuple(self.types or ()), self.reason, before)
 
 
 deferred = subgroup("deferred", "Deferred commands: list, release or cancel them.")
@@ -72,7 +71,7 @@ def release_deferred(
     select_all: SelectAll = False,
     is_dry_run: DryRun = False,
 ) -> None:
-    """Release deferred commands, to be decided now.
+    """Release deferred commands, so that they are decided now.
 
     It sends a request for each command; the owner releases the command.
     """
@@ -106,10 +105,15 @@ def _deferred_commands(cli: Cli, aggregate: str, selection: DeferralFilter) -> "
     from cqrs_cli.client.queries.deferred import deferred_commands
 
     cli.check_aggregates(aggregate)
-    predicate = selection.predicate(aggregate)
+    deferral_selection = selection.selection()
     connection = cli.connection()
     with cli.show_spinner("reading"):
-        return deferred_commands(connection, cli.topics(aggregate), cli.settings.partitioner, predicate)
+        return deferred_commands(
+            connection,
+            cli.topics(aggregate),
+            cli.settings.partitioner,
+            lambda entry: deferral_selection.selects_deferral(aggregate, entry),
+        )
 
 
 def _print_deferrals(cli: Cli, aggregate: str, deferrals: "list[Deferral]", is_filtered: bool) -> None:
@@ -155,22 +159,22 @@ def _request_action(
             f"list the deferred commands: cqrs deferred list {aggregate}",
         )
     if not is_dry_run:
-        _send_requests(cli, aggregate, deferrals, "cqrs.Cancel" if verb == "cancel" else "cqrs.Release")
+        _send_requests(cli, aggregate, deferrals, verb)
         return
     _print_deferrals(cli, aggregate, deferrals, bool(selection))
     if deferrals:
         cli.print_note(f"dry run: {counted(len(deferrals), 'command')} to {verb}, nothing was sent")
 
 
-def _send_requests(cli: Cli, aggregate: str, deferrals: "list[Deferral]", request_type: str) -> None:
+def _send_requests(
+    cli: Cli, aggregate: str, deferrals: "list[Deferral]", verb: Literal["release", "cancel"]
+) -> None:
     from cqrs_cli.cli.render.send import bulk_sent_result
-    from cqrs_cli.client.producer import CommandProducer
-    from cqrs_cli.client.queries.deferred import request_commands
-    from cqrs_cli.client.send import send_all
+    from cqrs_cli.client.queries.operations import send_requests
 
-    with CommandProducer(cli.connection(), cli.settings.partitioner, bulk=True) as producer:
-        topics = {aggregate: cli.topics(aggregate)}
-        sent_commands = send_all(
-            producer, topics, request_commands(aggregate, deferrals, request_type), lambda count: None
-        )
+    request_type: RequestType = "cqrs.Cancel" if verb == "cancel" else "cqrs.Release"
+    topics, attribution = cli.topics(aggregate), attribution_of(verb)
+    sent_commands = send_requests(
+        cli.connection(), cli.settings.partitioner, topics, deferrals, request_type, attribution
+    )
     cli.print_result(*bulk_sent_result(sent_commands))

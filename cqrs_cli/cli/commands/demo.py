@@ -9,15 +9,16 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.options import option
 from cqrs_cli.cli.render.demo import ACCOUNTS, OUTCOMES, comparison_text, demo_document, read_model_columns
 from cqrs_cli.cli.result import table
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.extras import install
+from cqrs_cli.extras import install_command, require
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -28,42 +29,62 @@ if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings
 
 #: Printed instead of the read model's rows if SQLAlchemy is not installed.
-_WITHOUT_SQLALCHEMY = f"It needs SQLAlchemy: {install('projections')}"
+_WITHOUT_SQLALCHEMY = f"It needs SQLAlchemy: {install_command('projections')}"
 
 
-@command(app, examples=["cqrs demo"], extras=["spark"])
-def demo(cli: Cli) -> None:
+@command(app, examples=["cqrs demo", "cqrs demo --serve"], extras=["spark"])
+def demo(
+    cli: Cli,
+    with_console: Annotated[
+        bool, option("--serve", "After the tour, serve its topics in a console, until stopped.")
+    ] = False,
+) -> None:
     """Play a tour: commands of a bank, and an order that times out, decided on Spark and Kafka.
 
     The tour uses its own project and embedded Kafka in .cqrs/demo, and stops the broker at its end. With -b or
     --command-config it uses that broker, and topics with the prefix "demo.".
 
-    The command exits with 1 if an outcome or the replay differs from the expected one.
+    The command exits with 1 if an outcome or the replay is not as expected.
     """
     from cqrs_cli.demo import project
 
+    if with_console:
+        require("gateway", "--serve")
     started_at = time.monotonic()
     demo_cli = Cli(output=cli.output, quiet=cli.quiet, verbose=cli.verbose)
     demo_cli.settings = project.demo_settings(cli.settings, cli.flags)
-    root = demo_cli.settings.root
     project.write_project(demo_cli.settings)
     with (
         project.exclusive_demo(
-            root, lambda: cli.print_note("another demo is running here: waiting for its end")
+            demo_cli.settings.root,
+            lambda: cli.print_note("another demo is running here: waiting for its end"),
         ),
         project.broker_stopped_afterwards(demo_cli.settings),
     ):
         results = _run_demo(demo_cli)
-    seconds = round(time.monotonic() - started_at, 1)
-    steps = _next_steps(demo_cli.settings, next(iter(results.accounts)), results.timeout.order)
-    new_project_text = "A project of your own:\n\n  cqrs new shop"
-    next_text = f"To look around{_stopped_broker_note(demo_cli.settings)}"
+        seconds = round(time.monotonic() - started_at, 1)
+        if with_console:
+            _print_end(demo_cli, results, seconds)
+            _serve_console(demo_cli)
+    if not with_console:
+        _print_end(demo_cli, results, seconds)
+    if results.unexpected_results:
+        raise CqrsError(
+            "; ".join(results.unexpected_results),
+            f"this is a bug of cqrs: the project in {demo_cli.settings.root} has the records",
+        )
+
+
+def _print_end(cli: Cli, results: "DemoResults", seconds: float) -> None:
+    """Print the duration and the commands to type next; with JSON output, the whole document."""
+    steps = _next_steps(cli.settings, next(iter(results.accounts)), results.timeout.order)
+    next_text = f"To look around{_stopped_broker_note(cli.settings)}"
     cli.print_result(
         {
             **demo_document(results),
             "order": _order_document(results),
             "read_model": results.orders.rows if results.orders else None,
-            "root": root,
+            "root": cli.settings.root,
             "seconds": seconds,
             "next": steps,
         },
@@ -72,15 +93,20 @@ def demo(cli: Cli) -> None:
                 f"That took {seconds:g} s. {next_text}:\n",
                 *(f"  {step}" for step in steps),
                 "",
-                new_project_text,
+                "A project of your own:\n\n  cqrs new shop",
             ]
         ),
     )
-    if results.unexpected_results:
-        raise CqrsError(
-            "; ".join(results.unexpected_results),
-            f"this is a bug of cqrs: the project in {root} has the records",
-        )
+    cli.flush()
+
+
+def _serve_console(cli: Cli) -> None:
+    """Serve a console over the demo's project, on a free port."""
+    from cqrs_cli.cli.commands.serve import serve
+    from cqrs_cli.demo.read_model import DATABASE_FILE
+
+    projections = f"sqlite:///{DATABASE_FILE}" if find_spec("sqlalchemy") else None
+    serve(cli, port=0, projections=projections)
 
 
 def _run_demo(cli: Cli) -> "DemoResults":
@@ -102,7 +128,7 @@ def _run_demo(cli: Cli) -> "DemoResults":
         # Spark and the broker start at the same time: each takes seconds
         context_future = pool.submit(warm_session, spark_stack, session)
         if not cli.settings.bootstrap_server:
-            cli.broker(brief=True)
+            cli.broker(short_lived=True)
         connection = cli.connection()
         bank = BankDemo(cli.settings, connection, demo_name)
         order_demo = OrderDemo(cli.settings, connection, demo_name)
@@ -149,6 +175,7 @@ def _run_story(
     from cqrs_cli.demo.project import PAYMENT_TIMEOUT, PROCESS
     from cqrs_cli.following.processes.load import PROCESSES
 
+    # `show_timeout` appends the only element.
     timeouts: list[tuple[OrderTimeout, Future[ReadModel | None]]] = []
     with ExitStack() as spinner:
         spinner.enter_context(cli.show_spinner("deciding"))
@@ -169,7 +196,7 @@ def _run_story(
                 f"An order that is not paid: the process manager {PROCESSES}/{PROCESS}.py "
                 f"cancels it after {PAYMENT_TIMEOUT} s:\n"
             )
-            show(trace_text(timeouts[0][0].lineage))
+            show(trace_text(timeouts[0][0].trees))
             spinner.enter_context(cli.show_spinner("ending the run"))
 
         story = bank.run(context, order_demo, show_story, show_timeout)
@@ -178,7 +205,7 @@ def _run_story(
 
 def _order_document(results: "DemoResults") -> dict[str, Any]:
     """Return the JSON document of the order, with its events and commands."""
-    from cqrs_cli.cli.render.queries.trace import command_document
+    from cqrs_cli.client.queries.trace_document import command_document
     from cqrs_cli.demo.project import PAYMENT_TIMEOUT
 
     order, lineage = results.timeout
@@ -216,5 +243,6 @@ def _next_steps(settings: "Settings", account: str, order: str) -> list[str]:
         "cqrs run --once",
         f"cqrs trace {order}",
         *(["cqrs project recent_orders --once"] if find_spec("sqlalchemy") else []),
+        *(["cqrs serve"] if find_spec("starlette") else []),
         *([] if settings.bootstrap_server else ["cqrs kafka stop"]),
     ]

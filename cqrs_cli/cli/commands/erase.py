@@ -7,13 +7,14 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import DryRun, argument, complete_aggregate, duration_option, option
+from cqrs_cli.cli.output import printable
 from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
 
 if TYPE_CHECKING:
     from msgspec import UnsetType
 
     from cqrs_cli.client.erasures import ErasureFile
-    from cqrs_cli.client.queries.personal import PersonalRecords
+    from cqrs_cli.client.queries.personal import PersonalRecordCounts
     from cqrs_cli.core.aggregate.aggregate import Aggregate
 
 
@@ -41,8 +42,8 @@ def erase(
 ) -> None:
     """Erase the personal fields of an aggregate by deleting its data key.
 
-    The aggregate remains, with redacted values. Events that were written before a field was personal stay in plain
-    text; the command counts them.
+    On a terminal it asks for a confirmation. The aggregate remains, with redacted values. Events that were written
+    before a field was personal stay in plain text; the command counts them.
 
     It appends the erasure to a file. After a restore from a backup, repeat the erasures with --file, before readers
     start. docs/personal.md lists the places of personal data.
@@ -62,6 +63,8 @@ def erase(
     require_personal(loaded_aggregate)
     if is_dry_run:
         return _print_dry_run(cli, loaded_aggregate, id)
+    if not cli.confirm(f"erase the personal fields of {aggregate} {printable(id)}? This cannot be undone."):
+        raise CqrsError("not confirmed, nothing was erased")
     erasure_file = ErasureFile(cli.settings.root / ERASURES if erasures is None else erasures)
     if timeout_seconds is None:
         return _erase(cli, loaded_aggregate, id, erasure_file)
@@ -71,7 +74,9 @@ def erase(
 def _print_dry_run(cli: Cli, aggregate: "Aggregate", id: str) -> None:
     from cqrs_cli.cli.render.erase import personal_records_result
 
-    cli.print_result(*personal_records_result(aggregate.name, id, _personal_records(cli, aggregate, id)))
+    cli.print_result(
+        *personal_records_result(aggregate.name, id, _count_personal_records(cli, aggregate, id))
+    )
     cli.print_note("dry run: nothing was erased")
 
 
@@ -80,7 +85,7 @@ def _erase(cli: Cli, aggregate: "Aggregate", id: str, erasure_file: "ErasureFile
     from cqrs_cli.client.erasures import Erasure, erase_command
 
     command = erase_command(aggregate.name, id)
-    erasure_file.append(Erasure.now(command, _present_key(cli, aggregate, id)))
+    erasure_file.append(Erasure.now(command, _current_key_id(cli, aggregate, id)))
     send_one_composed(cli, command)
 
 
@@ -96,11 +101,11 @@ def _erase_and_wait(
     from cqrs_cli.client.erasures import Erasure, erase_command
 
     command = erase_command(aggregate.name, id)
-    key = _present_key(cli, aggregate, id)
+    key = _current_key_id(cli, aggregate, id)
     erasure_file.append(Erasure.now(command, key))
     send_one_and_print_outcome(cli, command, timeout_seconds)
     try:
-        records = _personal_records(cli, aggregate, id)
+        records = _count_personal_records(cli, aggregate, id)
     except CqrsError as error:  # a user who may send commands is not always permitted to read events
         cli.print_note(f"its events were not read: {error.message}", "warning")
         return
@@ -110,11 +115,11 @@ def _erase_and_wait(
         cli.print_note(plain_text_warning(records.unencrypted), "warning")
 
 
-def _present_key(cli: Cli, aggregate: "Aggregate", id: str) -> "str | UnsetType":
+def _current_key_id(cli: Cli, aggregate: "Aggregate", id: str) -> "str | UnsetType":
     """Return the id of the aggregate's data key for the file of erasures.
 
-    Return `UNSET` if the key cannot be read. Return `UNSET` also if the aggregate has no key, because earlier commands
-    that are not decided yet may create a key.
+    Return `UNSET` (the key is unknown) if the key cannot be read. If the aggregate has no key, return `UNSET`, too:
+    commands that were sent earlier, but are not decided yet, may still create a key.
     """
     from msgspec import UNSET
 
@@ -128,7 +133,7 @@ def _present_key(cli: Cli, aggregate: "Aggregate", id: str) -> "str | UnsetType"
         return UNSET
 
 
-def _personal_records(cli: Cli, aggregate: "Aggregate", id: str) -> "PersonalRecords":
+def _count_personal_records(cli: Cli, aggregate: "Aggregate", id: str) -> "PersonalRecordCounts":
     from cqrs_cli.client.queries.personal import personal_records
 
     connection, topics = cli.connection(), cli.topics(aggregate.name)

@@ -36,9 +36,9 @@ def export(
     """Write all committed events of an aggregate to files, on Spark.
 
     In Parquet, each event type has a column with its fields; docs/insight.md lists the other columns. JSON Lines
-    contain the CloudEvents as they were written. Personal fields have redacted values without --personal.
+    contain the CloudEvents as they were written. Without --personal, personal fields have redacted values.
 
-    The folder appears complete or not at all. The command exits with 5 if the code cannot read an event.
+    The folder appears only when it is complete. The command exits with 5 if the code cannot read an event.
     """
     from cqrs_cli.jobs.export.driver import export_events, plan_export
 
@@ -49,7 +49,7 @@ def export(
     plan = plan_export(
         cli.connection(), cli.topics(aggregate), settings.aggregates, settings.root, settings.partitioner
     )
-    plan = replace(plan, personal=personal)
+    plan = replace(plan, with_personal_values=personal)
     title = f"writing {aggregate}"
     with (
         spark_session(cli, "export", [aggregate], properties) as (context, _),

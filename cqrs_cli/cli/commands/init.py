@@ -35,8 +35,8 @@ def init(
 ) -> int | None:
     """Create the topics of aggregates; check existing topics, and leave them unchanged.
 
-    Without names it also creates the topic of each process manager's positions. The command exits with 3 if a topic
-    has wrong settings, or if the code of an aggregate cannot be used.
+    Without names it also creates the topics of process managers, for their positions and public events. The command
+    exits with 3 if a topic has wrong settings, or if the code of an aggregate cannot be used.
 
     --strimzi contacts no broker. It prints a KafkaTopic for each topic, with settings for three brokers, and a
     KafkaUser for each of run, send and read.
@@ -49,18 +49,26 @@ def init(
     if strimzi is not None:
         _print_manifests(cli, aggregates_by_name, strimzi, bool(aggregates))
         return None
-    processes = [] if aggregates else _process_topics(cli)
+    _warn_of_missing_keyring(cli, aggregates_by_name)
+    from cqrs_cli.kafka.admin.positions import ensure_topic
+    from cqrs_cli.kafka.admin.topics import Admin, TopicResult
+
+    process_topics = [] if aggregates else _process_topics(cli)
+    public_topics = [] if aggregates else _public_topics(cli)
     connection = _connection(cli, dry_run)
-    plan = _plan(cli, requires_partitions=partitions is not None)
+    plan = _topic_plan(cli, is_partition_count_required=partitions is not None)
     planned_topics = [
-        (cli.topics(name), _plan_of(plan, aggregate)) for name, aggregate in aggregates_by_name.items()
+        (cli.topics(name), _topic_plan_for(plan, aggregate)) for name, aggregate in aggregates_by_name.items()
     ]
     if connection is None:
         cli.print_note("the embedded Kafka does not run: its topics are unknown")
-        results = _unknown_results(planned_topics, processes)
+        results = _unknown_results(planned_topics, process_topics)
+        results += [TopicResult(topic, "unknown", plan.partitions) for topic in public_topics]
     else:
         with cli.show_spinner("checking the topics"):
-            results = _ensure_topics(connection, planned_topics, processes, dry_run)
+            results = _ensure_topics(connection, planned_topics, process_topics, dry_run)
+            with Admin(connection) as admin:
+                results += [ensure_topic(admin, topic, plan.partitions, dry_run) for topic in public_topics]
         _warn_of_lost_keys(cli, connection, [topic_set for topic_set, _ in planned_topics], results)
     document = {"dry_run": dry_run, "topics": [topic._asdict() for topic in results]}
     cli.print_result(document, lambda: table(results, _columns(dry_run)))
@@ -85,13 +93,13 @@ def _columns(dry_run: bool) -> "Sequence[Column[TopicResult]]":
 def _print_manifests(
     cli: Cli, aggregates_by_name: "Mapping[str, Aggregate]", kafka: str, has_names: bool
 ) -> None:
-    from cqrs_cli.cli.checks.project import process_uses
+    from cqrs_cli.cli.checks.project import process_topic_access
     from cqrs_cli.kafka.topics.strimzi import manifests, manifests_text
 
-    processes = [] if has_names else process_uses(cli.settings)
-    plan = _plan(cli, requires_partitions=False)
+    processes = [] if has_names else process_topic_access(cli.settings)
+    plan = _topic_plan(cli, is_partition_count_required=False)
     planned_topics = [
-        (cli.topics(name), _plan_of(plan, aggregate)) for name, aggregate in aggregates_by_name.items()
+        (cli.topics(name), _topic_plan_for(plan, aggregate)) for name, aggregate in aggregates_by_name.items()
     ]
     manifest_documents = manifests(planned_topics, processes, kafka, cli.settings.topic_prefix)
     manifest_list = {"apiVersion": "v1", "kind": "List", "items": manifest_documents}
@@ -104,23 +112,23 @@ def _connection(cli: Cli, dry_run: bool) -> "Connection | None":
 
     if dry_run and cli.settings.bootstrap_server is None and broker.broker_status(cli.settings.root) is None:
         return None
-    return cli.connection(start=not dry_run)
+    return cli.connection(start_broker=not dry_run)
 
 
-def _plan(cli: Cli, requires_partitions: bool) -> "TopicPlan":
+def _topic_plan(cli: Cli, is_partition_count_required: bool) -> "TopicPlan":
     from cqrs_cli.kafka.topics.topics import TopicPlan
 
     settings = cli.settings
     return TopicPlan(
         partitions=settings.partitions,
-        requires_partitions=requires_partitions,
+        is_partition_count_required=is_partition_count_required,
         commands_retention=settings.commands_retention,
         outcomes_retention=settings.outcomes_retention,
         dedup_window=settings.dedup_window,
     )
 
 
-def _plan_of(plan: "TopicPlan", aggregate: "Aggregate") -> "TopicPlan":
+def _topic_plan_for(plan: "TopicPlan", aggregate: "Aggregate") -> "TopicPlan":
     """Return the plan for the topics of this aggregate."""
     return replace(plan, personal=aggregate.has_personal_fields)
 
@@ -132,10 +140,17 @@ def _process_topics(cli: Cli) -> "list[ProcessTopics]":
     return [ProcessTopics(name, cli.settings.topic_prefix) for name in process_names(cli.settings.root)]
 
 
+def _public_topics(cli: Cli) -> list[str]:
+    """Return the public topics: those to which process managers write public events."""
+    from cqrs_cli.cli.checks.project import process_topic_access
+
+    return [topic for access in process_topic_access(cli.settings) for topic in access.public_topics]
+
+
 def _ensure_topics(
     connection: "Connection",
     planned_topics: "Iterable[tuple[Topics, TopicPlan]]",
-    processes: "Iterable[ProcessTopics]",
+    process_topics: "Iterable[ProcessTopics]",
     dry_run: bool,
 ) -> "list[TopicResult]":
     from cqrs_cli.kafka.admin.positions import ensure_positions
@@ -147,7 +162,16 @@ def _ensure_topics(
             for topic_set, plan in planned_topics
             for result in ensure_topics(admin, topic_set, plan, dry_run)
         ]
-        return results + [ensure_positions(admin, topic_set, dry_run) for topic_set in processes]
+        return results + [ensure_positions(admin, topic_set, dry_run) for topic_set in process_topics]
+
+
+def _warn_of_missing_keyring(cli: Cli, aggregates_by_name: "Mapping[str, Aggregate]") -> None:
+    personal = [name for name, aggregate in aggregates_by_name.items() if aggregate.has_personal_fields]
+    if personal and cli.settings.keyring is None:
+        names = ", ".join(personal)
+        cli.print_note(
+            f"{names}: personal fields, and no keyring is set: cqrs run needs one; cqrs keys init", "warning"
+        )
 
 
 def _warn_of_lost_keys(
@@ -174,7 +198,7 @@ def _warn_of_lost_keys(
 
 
 def _unknown_results(
-    planned_topics: "Iterable[tuple[Topics, TopicPlan]]", processes: "Iterable[ProcessTopics]"
+    planned_topics: "Iterable[tuple[Topics, TopicPlan]]", process_topics: "Iterable[ProcessTopics]"
 ) -> "list[TopicResult]":
     from cqrs_cli.kafka.admin.topics import TopicResult
 
@@ -183,4 +207,4 @@ def _unknown_results(
         for topic_set, plan in planned_topics
         for kind in plan.kinds
     ]
-    return results + [TopicResult(topic_set.positions, "unknown", 1) for topic_set in processes]
+    return results + [TopicResult(topic_set.positions_topic, "unknown", 1) for topic_set in process_topics]

@@ -21,7 +21,7 @@ keys = subgroup("keys", "The keyring, whose owner can decrypt personal fields.")
 
 @command(keys, "init", examples=["cqrs keys init"])
 def init_keyring(cli: Cli) -> None:
-    """Create the keyring that the setting keyring names.
+    """Create the keyring at the place in the setting keyring.
 
     For file:PATH it writes a new file, private to its owner, with one key-encryption key of 64 random bytes. It never
     replaces a file. For env:NAME and exec:COMMAND it prints the content to store.
@@ -51,7 +51,7 @@ def keys_status(cli: Cli, aggregates: AggregateNames = None) -> None:
     """Count the data keys under each key-encryption key (KEK), and name the KEKs that can be destroyed.
 
     It reads the keys topics; by default of all aggregates with personal fields. A KEK is needed until compaction has
-    removed the last record that it encrypts, within hours after a rotation.
+    removed the last record that it encrypts: hours after a rotation.
 
     The command exits with 5 if the keyring lacks a KEK that is in use.
     """

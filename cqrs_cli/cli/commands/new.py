@@ -29,7 +29,7 @@ SampleName = Annotated[
 def new(cli: Cli, folder: Folder, bare: BareProject = False, aggregate: SampleName = None) -> None:
     """Create a project: an aggregate with its tests, and the files to run, check and ship it.
 
-    The project has a typed package, a Makefile, an image, a compose file, a CI workflow, pre-commit and a README.
+    The project has a typed package, a Makefile, a Dockerfile, a compose file, a CI workflow, pre-commit and a README.
     cqrs add adds aggregates, process managers and projections.
     """
     from cqrs_cli.scaffold import BARE_FILES, FILES, INVENTORY, create, first_aggregate

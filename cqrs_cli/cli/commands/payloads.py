@@ -21,9 +21,9 @@ payloads = subgroup("payloads", "The store of large payloads.")
 def gc(cli: Cli, names: AggregateNames = None, is_dry_run: DryRun = False) -> None:
     """Delete payloads that no record refers to.
 
-    It reads commands, events, dead letters and deferred commands. A payload without reference that is older than a
-    day moves to a folder where it remains readable; a call a day later deletes it, or restores it if it has a
-    reference by then. Call the command once a day.
+    It reads commands, events, dead letters and deferred commands. If no record refers to a payload that is older than a
+    day, it moves the payload to a folder where it remains readable. A call a day later deletes the payload, or restores
+    it if a record refers to it by then. Call the command once a day.
 
     All records that refer to the store must be in one cluster.
     """

@@ -48,9 +48,9 @@ def project(
     to: Annotated[
         str, option("--to URL", "The database: SQLite, PostgreSQL, MariaDB or DuckDB.")
     ] = "sqlite:///projections.db",
-    once: Annotated[bool, option("--once", "Handle the present events, then exit.")] = False,
+    once: Annotated[bool, option("--once", "Handle the events that exist now, then exit.")] = False,
     rebuild: Annotated[
-        bool, option("--rebuild", "Fill shadow tables from the first event, then swap them in.")
+        bool, option("--rebuild", "Fill new tables from the first event, which then replace the old tables.")
     ] = False,
     metrics_address: MetricsAddress = None,
     *,
@@ -58,18 +58,19 @@ def project(
 ) -> None:
     """Fill a projection in a database with each event exactly once, until stopped.
 
-    Rows and position share one transaction. A later cqrs project of the same tables takes over; the earlier one exits
-    with 6. After a change of the revision, or with --rebuild, it fills shadow tables and swaps them in.
+    One transaction contains rows and position. A later cqrs project of the same tables takes over; the earlier process
+    exits with 6. After a change of the revision, or with --rebuild, it fills new tables (shadow tables), which then
+    replace the old tables.
 
-    It waits if the database is down or the broker stops; with --once for a minute, then it exits with 4.
-    docs/projections.md explains passwords and databases.
+    If database or broker do not answer, it waits; with --once it exits with 4 after a minute. docs/projections.md
+    explains passwords and databases.
     """
     from cqrs_cli.cli.render.display import RecordsDisplay
     from cqrs_cli.following.projections.database import parse_database, url_without_password
     from cqrs_cli.following.projections.load import load_projection
     from cqrs_cli.following.projections.prepare import ONCE_TIMEOUT, prepare_projection
     from cqrs_cli.jobs.projection import is_small_backlog
-    from cqrs_cli.kafka.event_tail import OutgrownError
+    from cqrs_cli.kafka.event_tail import PartitionsAddedError
     from cqrs_cli.status.metrics import ProjectionMetrics
 
     cli.timestamped = not sys.stderr.isatty()
@@ -110,7 +111,7 @@ def project(
         while True:
             try:
                 _project(cli, run, prepared.live, loaded_projection, once, display, shadow_progress)
-            except OutgrownError as error:
+            except PartitionsAddedError as error:
                 cli.print_note(f"{error.message}; continuing with all partitions")
                 prepared = prepare()
             else:
@@ -159,13 +160,13 @@ def _fill_shadow_tables(
 ) -> "ProjectionProgress":
     """Fill the shadow tables up to the present ends of the logs, then swap them with the live tables."""
     from cqrs_cli.following.projections.prepare import stable_ends
-    from cqrs_cli.following.projections.swap import swap_in
+    from cqrs_cli.following.projections.swap import swap_with_retries
 
     cli.print_note(
         f"filling shadow tables of revision {loaded_projection.projection.revision} in addition to the live tables"
     )
-    shadow_progress = run(replace(shadow_plan, targets=stable_ends(shadow_plan)))
-    swap_in(prepared.live, shadow_plan, loaded_projection, cli.print_note)
+    shadow_progress = run(replace(shadow_plan, end_offsets=stable_ends(shadow_plan)))
+    swap_with_retries(prepared.live, shadow_plan, loaded_projection, cli.print_note)
     cli.print_note("the shadow tables are swapped in")
     return shadow_progress
 
@@ -187,7 +188,7 @@ def _project(
     from cqrs_cli.following.projections.prepare import stable_ends
 
     result = partial(projection_result, loaded_projection.name, loaded_projection.projection.revision)
-    plan = replace(plan, targets=stable_ends(plan)) if once else plan
+    plan = replace(plan, end_offsets=stable_ends(plan)) if once else plan
     try:
         progress = run(plan)
     except KeyboardInterrupt:

@@ -30,9 +30,9 @@ def rebuild(
 ) -> None:
     """Fold new shards from the log, while runs use the old shards.
 
-    It uses one process per core, no Spark, and disk for both. When all new shards are complete they replace the old
-    shards, which are quarantined. An active run continues with the old shards; the next run starts with the new ones.
-    So rebuild with new code that invalidates shards before you start it.
+    It uses one process per core, no Spark, and disk space for old and new shards. When all new shards are complete,
+    they replace the old shards, which it moves aside. An active run continues with the old shards; the next run uses
+    the new shards. If new code invalidates shards, rebuild with this code first.
 
     With --partitions it prepares the shards of one aggregate for cqrs repartition.
     """

@@ -19,18 +19,18 @@ def repartition_aggregate(
     cli: Cli,
     aggregate: AggregateName,
     partitions: Annotated[
-        int, option("--partitions N", "New number of partitions, a multiple of the present number.", min=1)
+        int, option("--partitions N", "New number of partitions, a multiple of the current number.", min=1)
     ],
     is_dry_run: DryRun = False,
 ) -> None:
-    """Raise the number of an aggregate's partitions to a multiple, while it decides.
+    """Raise the number of an aggregate's partitions to a multiple, while a run decides.
 
     The topics get the new partitions now. The active run continues with the old number. The next run takes over, and
     splits each partition. cqrs status shows the progress.
 
-    Repeat the command to complete a repartitioning that was interrupted, or that was made by hand. With --dry-run it
-    prints the splits, and the events and deferred commands that move. docs/operations.md explains the steps and the
-    exit codes.
+    Repeat the command to complete an interrupted repartitioning, or after you added partitions with Kafka's tools. With
+    --dry-run it prints the splits, and the events and deferred commands that move. docs/operations.md explains steps
+    and exit codes.
     """
     from cqrs_cli.deciding.repartition import plan_repartitioning, read_partitions, repartition
     from cqrs_cli.scans.repartitioning import repartitioning_work
@@ -40,11 +40,11 @@ def repartition_aggregate(
     if is_dry_run:
         with cli.show_spinner("reading"):
             current_partitions = read_partitions(connection, topics)
-            planned = plan_repartitioning(current_partitions, partitions, partitioner)
-            work = repartitioning_work(connection, topics, planned.key_space)
-        cli.print_result(*repartition_preview(aggregate, planned, work))
+            plan = plan_repartitioning(current_partitions, partitions, partitioner)
+            work = repartitioning_work(connection, topics, plan.key_space)
+        cli.print_result(*repartition_preview(aggregate, plan, work))
         return
     failpoints.arm()
-    with cli.show_spinner(f"repartitioning {aggregate}") as show_text:
-        planned = repartition(connection, topics, partitions, partitioner, show_text)
-    cli.print_result(*repartition_result(aggregate, planned))
+    with cli.show_spinner("reading") as show_text:
+        plan = repartition(connection, topics, partitions, partitioner, show_text)
+    cli.print_result(*repartition_result(aggregate, plan))

@@ -46,11 +46,11 @@ def replay(
 ) -> None:
     """Fold all events of an aggregate type, on Spark, and print a digest of the states.
 
-    Equal digests mean equal ids, versions and states. With --at TIME, each aggregate has its last version up to
-    this time; a file contains an offset for each partition, or is a certificate.
+    Equal digests mean equal ids, versions and states. With --at TIME, each aggregate has its last version up to this
+    time. @FILE contains an offset for each partition, or is a certificate.
 
-    --out writes a row per aggregate: JSON Lines, or Parquet with a column per field of the state. Personal
-    fields have redacted values without --personal. docs/insight.md explains memory and files.
+    --out writes a row per aggregate: JSON Lines, or Parquet with a column per field of the state. Without --personal,
+    personal fields have redacted values. docs/insight.md explains memory and files.
     """
     from cqrs_cli.jobs.replay.driver import parts_per_partition, plan_replay, replay_events
 
@@ -76,7 +76,9 @@ def replay(
         spark_session(cli, "replay", [aggregate], properties) as (context, tasks),
         cli.show_spinner(f"replaying {aggregate}") as show_text,
     ):
-        plan = replace(plan, personal=personal, parts=parts_per_partition(tasks, len(plan.bounds)))
+        plan = replace(
+            plan, with_personal_values=personal, parts=parts_per_partition(tasks, len(plan.bounds))
+        )
         summary = replay_events(
             context,
             plan,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cqrs_cli import failpoints
 from cqrs_cli.cli.app import app
+from cqrs_cli.cli.attribution import attribution_of
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import (
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from cqrs_cli.runs.source_files import SourceWatch
 
 
-#: Seconds for which a standby run tries to plan again while its topics are being extended.
+#: Seconds for which a standby run tries to plan again while partitions are being added to its topics.
 _PLAN_TIMEOUT = 60.0
 
 
@@ -50,19 +51,20 @@ class ProcessOptions:
     ] = None
     no_processes: Annotated[bool, option("--no-processes", "Run no process manager.")] = False
     origin: Annotated[
-        Literal["beginning", "end"], option("--from beginning|end", "First event of a new process manager.")
+        Literal["beginning", "end"],
+        option("--from beginning|end", "Where a new process manager starts to read."),
     ] = "end"
 
 
 @dataclass(frozen=True)
-class InterventionOptions:
+class OverrideOptions:
     """Operator overrides: continue after a loss, skip an event, fail a command."""
 
     accept_loss: Annotated[
         list[str] | None,
         option(
             "--accept-loss [PROCESS:]AGG:P@OFFSET",
-            "Continue at this offset although records are lost; repeatable.",
+            "Accept the loss of records before this offset, and continue there; repeatable.",
         ),
     ] = None
     skip: Annotated[
@@ -76,7 +78,8 @@ class InterventionOptions:
     def overrides(self) -> "OperatorOverrides":
         from cqrs_cli.runs.run_plan import OperatorOverrides
 
-        return OperatorOverrides(self.accept_loss or (), self.skip or (), self.fail or ())
+        actor = attribution_of("skip").actor if self.skip else ""
+        return OperatorOverrides(self.accept_loss or (), self.skip or (), self.fail or (), actor)
 
 
 @command(
@@ -93,7 +96,8 @@ def run(
     *,
     processes: ProcessOptions,
     once: Annotated[
-        bool, option("--once", "Exit when all present commands and events are handled, by any run.")
+        bool,
+        option("--once", "Exit when this or another run has handled all commands and events that exist now."),
     ] = False,
     standby: Annotated[
         bool, option("--standby", "Keep state warm, and take over when the active run fails.")
@@ -101,14 +105,14 @@ def run(
     reload: Annotated[bool, option("--reload", "Restart when the code changes, during development.")] = False,
     state_dir: StateDir = None,
     metrics_address: MetricsAddress = None,
-    interventions: InterventionOptions,
+    override_options: OverrideOptions,
     spark: SparkOptions,
 ) -> int | None:
     """Decide commands, and run process managers, until stopped.
 
-    Without names, the run takes all aggregates and process managers. With AGGREGATE or --process it takes only these.
+    Without names, the run takes all aggregates and process managers; with AGGREGATE or --process, only the named.
 
-    A newer run takes over the partitions of an older one, which then exits with code 6. Ctrl-C stops the run cleanly.
+    A newer run takes over the partitions of an older run, which then exits with code 6. Ctrl-C stops the run cleanly.
     With -o json the run prints its progress as JSON Lines. docs/operations.md explains takeovers, --standby and the
     overrides, docs/processes.md the process managers.
     """
@@ -132,7 +136,7 @@ def run(
 
     for setting, value in failpoints.environment().items():
         cli.print_note(f"{setting}={value}: fault injection is on, this run will kill its own workers")
-    metrics_host_port, overrides = parse_metrics_address(metrics_address), interventions.overrides()
+    metrics_host_port, overrides = parse_metrics_address(metrics_address), override_options.overrides()
     source_watch = SourceWatch(cli.settings.root, cli.settings.aggregates) if standby else None
     run_plan = _plan_run(cli, aggregates, processes, overrides, once, standby)
     warn_of_clock_difference(cli, run_plan.deciding_plan.connection)
@@ -189,7 +193,7 @@ def _plan_run(
         aggregates_by_name,
         loaded_processes,
         overrides,
-        beginning=from_beginning,
+        from_beginning=from_beginning,
         once=once,
         standby=standby,
     )
@@ -201,7 +205,7 @@ def _plan_standby_again(
     processes: ProcessOptions,
     overrides: "OperatorOverrides",
 ) -> "RunPlan":
-    """Plan a standby run again after its topics have changed; retry while the topics are being extended."""
+    """Plan a standby run again after its topics have changed; retry while partitions are being added to them."""
     deadline = time.monotonic() + _PLAN_TIMEOUT
     while True:
         try:
@@ -216,9 +220,9 @@ def _aggregates_with_topics(
     cli: Cli, connection: "Connection", aggregates: "dict[str, Aggregate]"
 ) -> "dict[str, Aggregate]":
     """Return the aggregates that have topics; print a warning for each other aggregate."""
-    from cqrs_cli.deciding.prepare import without_topics
+    from cqrs_cli.deciding.prepare import aggregates_without_topics
 
-    names_without_topics = without_topics(cli.settings, connection, aggregates)
+    names_without_topics = aggregates_without_topics(cli.settings, connection, aggregates)
     for name in names_without_topics:
         text = f"left out, as it has no topics: {name}; create them: cqrs init {name}"
         cli.print_note(cli.with_flags(text), "warning")
@@ -226,8 +230,8 @@ def _aggregates_with_topics(
 
 
 def _print_start(cli: Cli, run_plan: "RunPlan", task_count: int, standby: bool) -> None:
-    """Print the other runs that are active, and the extent of this run; raises `CqrsError` for code that --reload has
-    not checked.
+    """Print the other active runs, and the names, partitions and tasks of this run. Raises `CqrsError` for code that
+    --reload has not checked.
     """
     from cqrs_cli.cli.reload.files import check_reloaded_code
     from cqrs_cli.runs.other_runs import active_runs
@@ -248,7 +252,7 @@ def _run_until_end(
     display: "RunDisplay",
     source_watch: "SourceWatch | None",
 ) -> "Snapshot":
-    """Decide and react until the run ends. Print the progress also if the run is stopped or taken over."""
+    """Run owners and process managers until the run ends. If it is stopped or taken over, print its progress."""
     from cqrs_cli.cli.render.progress import run_result
     from cqrs_cli.jobs.run import run_owners
 

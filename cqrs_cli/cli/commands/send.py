@@ -83,11 +83,11 @@ def send(
 ) -> None:
     """Send a command, or the commands of a file.
 
-    An object is filled by name, customer[name]=Ada, and a list by repetition, tag=a tag=b, or by index,
-    lines[0][sku]=tea. A line of --file is a CloudEvent, or has at least type, subject and data.
+    Fill an object by name, customer[name]=Ada, and a list by repetition, tag=a tag=b, or by index, lines[0][sku]=tea. A
+    line of --file is a CloudEvent, or has at least type, subject and data.
 
     With --wait the command exits with 7 if a command was rejected or failed, and with 8 if no outcome comes in time.
-    --dry-run decides against the present state, and exits like --wait. docs/messages.md lists all attributes.
+    --dry-run decides with the current state, and exits like --wait. docs/messages.md lists all attributes.
     """
     timeout_seconds = duration_option("--timeout", timeout).total_seconds() if wait or projection else None
     if file is not None:
@@ -143,7 +143,7 @@ def send_one_composed(cli: Cli, ready_command: "ReadyCommand") -> None:
 
 
 def send_one_and_print_outcome(cli: Cli, ready_command: "ReadyCommand", timeout_seconds: float) -> None:
-    """Send one command and print its outcome; raises as `OutcomePrinter.raise_for_outcomes`."""
+    """Send one command and print its outcome; raises the errors of `OutcomePrinter.raise_for_outcomes`."""
     from cqrs_cli.cli.render.send import OutcomePrinter
     from cqrs_cli.client.outcomes import OutcomeWaiter
     from cqrs_cli.client.producer import CommandProducer

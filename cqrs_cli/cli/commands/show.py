@@ -38,12 +38,12 @@ def show(
 ) -> None:
     """Show the state and the version of an aggregate, folded from its committed events, or list all ids.
 
-    --at TIME shows the last version up to this time; before the first event, version 0 and the initial state. A file
-    contains an offset for each partition, {"0": 1200, "1": 0}, or is a certificate (cqrs certificate).
+    --at TIME shows the last version up to this time; before the first event, this is version 0 with the initial state.
+    @FILE contains an offset for each partition, {"0": 1200, "1": 0}, or is a certificate (cqrs certificate).
 
     Without a keyring, personal fields have redacted values. The command exits with 1 for an id without events.
     """
-    from cqrs_cli.client import history as queries
+    from cqrs_cli.client import history as histories
     from cqrs_cli.client.codecs import decrypting_codec
 
     topics = cli.topics(aggregate)
@@ -58,24 +58,24 @@ def show(
         cli.print_result(*versions_result(aggregate, versions))
         return
     positions = read_positions("--at", at, topics.events)
-    state_filter = queries.parse_at(at if positions is None else None)
+    state_filter = histories.parse_at(at if positions is None else None)
     loaded_aggregate = cli.aggregate(aggregate)
     key = id.encode(errors="surrogateescape")
     connection = cli.connection()
-    ranges = queries.find_ranges(connection, topics, key, cli.settings.partitioner, positions)
+    ranges = histories.find_ranges(connection, topics, key, cli.settings.partitioner, positions)
     count = sum(key_range.end - key_range.start for key_range in ranges)
     with (
         cli.show_spinner(f"reading {count:,} events") if count > SPINNER_THRESHOLD else nullcontext(),
         closing(decrypting_codec(connection, topics, loaded_aggregate, id)) as codec,
     ):
-        records = queries.read_records(connection, key, ranges, codec)
+        records = histories.read_records(connection, key, ranges, codec)
         first_records = list(islice(records, 1))
         if not first_records and positions is None:
             raise CqrsError(
                 f"no {aggregate} has the id {id!r}: its version is 0",
                 f"ids are case-sensitive; list them: cqrs show {aggregate}",
             )
-        aggregate_history = queries.fold_history(
+        aggregate_history = histories.fold_history(
             loaded_aggregate, id, chain(first_records, records), state_filter
         )
     if at is not None and at.isdigit() and aggregate_history.version < int(at):
@@ -84,6 +84,6 @@ def show(
             "leave --at out to see it",
         )
     cli.print_result(
-        queries.history_document(aggregate, id, aggregate_history, events=history),
+        histories.history_document(aggregate, id, aggregate_history, events=history),
         partial(show_text, aggregate, id, aggregate_history, history),
     )

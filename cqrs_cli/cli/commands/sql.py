@@ -68,6 +68,7 @@ def sql(
     offsets_file = positions_file("--at", at)
     if offsets_file is not None:
         offsets_file.check_topics(cli.topics(name).events for name in cli.aggregate_names())
+    # A time, or a function from an events topic to the offset of each partition.
     as_of: str | Callable[[str], dict[int, int]] | None = None
     if offsets_file is not None:
         as_of = offsets_file.offsets_of
@@ -109,7 +110,7 @@ def _file_format(output_format: Format) -> Literal["csv", "json", "parquet"]:
 
 
 def _source_flags(cli: Cli) -> dict[str, str]:
-    """The flags of this call that choose the cluster, as options of the data source."""
+    """Return the flags of this call that choose the cluster, as options of the data source."""
     names = {
         "bootstrap_server": "bootstrapServer",
         "topic_prefix": "prefix",

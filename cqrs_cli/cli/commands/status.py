@@ -8,7 +8,7 @@ from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateNames, option
 from cqrs_cli.cli.processes import usable_processes
-from cqrs_cli.cli.render.status import status_document, status_text
+from cqrs_cli.cli.render.status import status_text
 from cqrs_cli.extras import require
 
 if TYPE_CHECKING:
@@ -33,17 +33,17 @@ def status(
 ) -> None:
     """Show lag, owner, speed and state of each partition.
 
-    Without names it shows process managers, too. The state comes from the shard on this machine. Below the table it
-    reports suspect commands, open transactions that hide commands, stopped process managers and the progress of a
-    repartitioning, each with the remedy.
+    Without names it also shows process managers. The state comes from the shard on this machine. Below the table it
+    reports commands that may have killed a worker, open transactions that hide commands, stopped process managers and
+    the progress of a repartitioning, each with the remedy.
 
-    The command exits with 3 if no aggregate has topics. cqrs top shows the same live. docs/operations.md explains the
+    The command exits with 3 if no aggregate has topics. cqrs top shows the table live. docs/operations.md explains the
     columns.
     """
     from cqrs_cli.cli.clocks import warn_of_clock_difference
     from cqrs_cli.status.reader import StatusReader
 
-    aggregates_by_name, connection = cli.usable_aggregates(aggregates), cli.connection(start=False)
+    aggregates_by_name, connection = cli.usable_aggregates(aggregates), cli.connection(start_broker=False)
     reader = StatusReader(
         connection,
         {name: cli.topics(name) for name in aggregates_by_name},
@@ -57,8 +57,8 @@ def status(
         cli.print_note(f"{name}: {cli.with_flags(str(error))}")
     warn_of_clock_difference(cli, connection)
     with closing(reader):
-        digest_aggregates = aggregates_by_name if with_digest else {}
-        snapshot = reader.with_states(reader.poll_with_rates(), cli.settings.store, digest_aggregates)
+        aggregates_for_digests = aggregates_by_name if with_digest else {}
+        snapshot = reader.with_states(reader.poll_with_rates(), cli.settings.store, aggregates_for_digests)
     if projections is not None:
         snapshot = snapshot._replace(
             statuses=(*snapshot.statuses, *_projection_statuses(cli, connection, projections))
@@ -75,6 +75,8 @@ def _projection_statuses(cli: Cli, connection: "Connection", url: str) -> "list[
 
 
 def _print_snapshot(cli: Cli, snapshot: "StatusSnapshot", with_digest: bool = False) -> None:
+    from cqrs_cli.status.document import status_document
+
     store = cli.settings.store
     cli.print_result(
         status_document(snapshot, store, with_digest),

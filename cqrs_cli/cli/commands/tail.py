@@ -11,6 +11,7 @@ from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName, argument, option
 from cqrs_cli.cli.output import json_line
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UsageError
+from cqrs_cli.formatting import did_you_mean
 
 if TYPE_CHECKING:
     from cqrs_cli.kafka.admin.topic_identity import TopicIdentity
@@ -58,13 +59,13 @@ def tail(
         list[int] | None, option("--partition P", "Only this partition; repeatable.", min=0)
     ] = None,
 ) -> None:
-    """Print the committed records of a topic, from its beginning to its present end.
+    """Print the committed records of a topic, from its beginning to its current end.
 
-    With --follow it prints the records that come from now on; -n prints the last N records before them. With --from
-    and -n it exits after N records.
+    With --follow it prints only new records; -n N also prints the last N existing records. With --from and -n N it
+    exits after N records.
 
-    Records of several partitions are sorted by their timestamps, except new records with --follow. An offset in
-    --from counts in each partition. If a followed topic is deleted or recreated, the command exits with 5.
+    Records of several partitions are sorted by their timestamps, except new records with --follow. An offset in --from
+    applies to each partition. If a followed topic is deleted or recreated, the command exits with 5.
     """
     from cqrs_cli.cli.aggregate_codec import aggregate_codec
     from cqrs_cli.cli.record_filter import record_filter
@@ -86,7 +87,7 @@ def tail(
     # may be in any partition, because a client may have sent the command to a wrong partition.
     connection = cli.connection()
     is_single_partition = (
-        kind == "events" and key is not None and not readers.exists(connection, topics.lineage)
+        kind == "events" and key is not None and not readers.topic_exists(connection, topics.lineage)
     )
     partitioner = cli.settings.partitioner if is_single_partition else "none"
     codec = aggregate_codec(cli, aggregate) if kind == "events" else connection.payload_codec()
@@ -125,8 +126,6 @@ def _track_topic(connection: "Connection", topic: str) -> "TopicIdentity":
 
 def _warn_of_unknown_types(cli: Cli, aggregate: str, types: list[str]) -> None:
     """Warn of types that the code does not know. Stored records may still have such a type."""
-    from difflib import get_close_matches
-
     from cqrs_cli.core.reserved import RESERVED_COMMANDS
 
     try:
@@ -138,9 +137,11 @@ def _warn_of_unknown_types(cli: Cli, aggregate: str, types: list[str]) -> None:
     for name in types:
         short_name = name.removeprefix(f"{aggregate}.").partition(".")[0] if "cqrs." not in name else name
         if short_name not in known_types:
-            similar_names = get_close_matches(short_name, known_types, 1)
-            suggestion = f"; did you mean {similar_names[0]}?" if similar_names else ""
-            cli.print_note(f"--type {name}: the code has no such command or event{suggestion}", "warning")
+            note, hint = (
+                f"--type {name}: the code has no such command or event",
+                did_you_mean(short_name, known_types),
+            )
+            cli.print_note(f"{note}; {hint}" if hint else note, "warning")
 
 
 def _print_records(cli: Cli, records: Iterable["PartitionRecord"]) -> int:

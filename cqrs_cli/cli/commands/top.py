@@ -1,6 +1,7 @@
 """`cqrs top`: a live view of all partitions."""
 
 import sys
+from math import inf
 from typing import TYPE_CHECKING, Annotated
 
 from cqrs_cli.cli.app import app
@@ -12,7 +13,7 @@ from cqrs_cli.errors import UsageError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from cqrs_cli.cli.live.model import Choices
+    from cqrs_cli.cli.live.model import DisplayOptions
     from cqrs_cli.status.rates import StatusSnapshot
 
 
@@ -24,10 +25,10 @@ def top(
 ) -> None:
     """Watch lag, rates, latency, owners and reasons of all partitions live; q quits.
 
-    Rates cover the time since the last poll. Without names it shows process managers, too, as "checkout < order 0".
-    docs/operations.md explains the columns.
+    Rates cover the time since the last poll. Without names it also shows process managers: "checkout < order 0" is
+    the process manager checkout at partition 0 of order. docs/operations.md explains the columns.
 
-    The keys n, s, d, r, l and o sort, a groups by aggregate, p pauses. It needs a terminal: programs use cqrs status.
+    The keys n, s, d, r, l and o sort; a groups by aggregate; p pauses. It needs a terminal: programs use cqrs status.
     """
     interval = duration_option("--every", every).total_seconds()
     if interval < 0.1:
@@ -46,7 +47,7 @@ def top(
     topics = {name: cli.topics(name) for name in aggregates or project_aggregates}
     if not topics:
         cli.usable_aggregates(None)  # raises an error that names the first step
-    connection = cli.connection(start=False)
+    connection = cli.connection(start_broker=False)
     processes = [] if aggregates else selected_processes(cli, connection, None)
     reader = StatusReader(
         connection,
@@ -55,11 +56,11 @@ def top(
         processes,
         prefix=cli.settings.topic_prefix,
         confirm_hidden=True,
-        with_samples=True,
+        max_samples=inf,
     )
 
-    def draw(live: LiveSnapshot, snapshot: "StatusSnapshot", choices: "Choices") -> "RenderableType":
-        return render_screen(snapshot, choices, live.reasons, live.error, cli.stdout.width, cli.stdout.height)
+    def draw(live: LiveSnapshot, snapshot: "StatusSnapshot", options: "DisplayOptions") -> "RenderableType":
+        return render_screen(snapshot, options, live.reasons, live.error, cli.stdout.width, cli.stdout.height)
 
     show_live(cli.stdout, reader.poll_statuses, reader.close, interval, draw)
     for name, error in reader.missing.items():

@@ -27,13 +27,13 @@ class VerifyOptions:
 
     state: Annotated[bool, option("--state", "Compare the folded events with the shards, too.")] = False
     longest_window: Annotated[
-        str | None, option("--longest-window DURATION", "The longest dedup_window that was ever set.")
+        str | None, option("--longest-window DURATION", "The longest dedup_window that the project ever had.")
     ] = None
     incremental: Annotated[
         str | None, option("--incremental DIR", "Continue after the last verify with this folder.")
     ] = None
     erased: Annotated[
-        bool, option("--erased", "Verify instead that erased data is gone from topics and files.")
+        bool, option("--erased", "Verify instead that topics and files contain no erased data.")
     ] = False
     scan_paths: Annotated[
         list[str] | None,
@@ -106,15 +106,15 @@ def _verify_aggregates(
     """Verify the aggregates on Spark, and print the findings; return an error for each aggregate with a violation."""
     from cqrs_cli.cli.render.verify import verifying_text
     from cqrs_cli.jobs.verify.driver import checkpoint_scope, verify_topics
-    from cqrs_cli.scans.verify.checkpoints import new_generation
+    from cqrs_cli.scans.verify.checkpoints import new_checkpoint
 
-    plans = {name: _plan(cli, name, options) for name in names}
+    plans = {name: _plan_verification(cli, name, options) for name in names}
     errors: list[CqrsError] = []
     with ExitStack() as stack:
         if options.incremental is not None:
             folder, plan = Path(options.incremental).absolute(), plans[names[0]]
-            checkpoint = stack.enter_context(new_generation(folder, checkpoint_scope(plan)))
-            plans = {names[0]: replace(plan, generations=checkpoint)}
+            checkpoints = stack.enter_context(new_checkpoint(folder, checkpoint_scope(plan)))
+            plans = {names[0]: replace(plan, checkpoints=checkpoints)}
         context, _ = stack.enter_context(spark_session(cli, "verify", names, properties))
         for name, plan in plans.items():
             with cli.show_spinner(f"verifying {name}") as show_text:
@@ -146,11 +146,11 @@ def _verify_processes(cli: Cli, processes: "Mapping[str, LoadedProcess]") -> lis
     errors: list[CqrsError] = []
     for name, loaded_process in processes.items():
         with cli.show_spinner("reading the positions") as show_text:
-            reactions = verify_process(cli.connection(), cli.settings, loaded_process, show_text)
-        cli.print_result(*process_verify_result(name, reactions))
+            findings = verify_process(cli.connection(), cli.settings, loaded_process, show_text)
+        cli.print_result(*process_verify_result(name, findings))
         cli.flush()
-        if reactions.count:
-            text = f"{counted(reactions.count, 'violation')} in the commands of process {name}"
+        if findings.violation_count:
+            text = f"{counted(findings.violation_count, 'violation')} in the commands of process {name}"
             errors.append(ContradictionError(text, "docs/processes.md explains each violation"))
     return errors
 
@@ -172,13 +172,13 @@ def _verify_erased(cli: Cli, names: list[str], options: VerifyOptions) -> list[C
                 cli.connection(), cli.topics(name), aggregate, cli.settings, paths, show_text
             )
         cli.print_result(*erased_result(name, summary))
-        if summary.count:
-            text = f"{counted(summary.count, 'violation')}: erased data of {name} still exists"
+        if summary.violation_count:
+            text = f"{counted(summary.violation_count, 'violation')}: erased data of {name} still exists"
             errors.append(ContradictionError(text, "docs/personal.md explains each violation"))
     return errors
 
 
-def _plan(cli: Cli, aggregate: str, options: VerifyOptions) -> "VerificationPlan":
+def _plan_verification(cli: Cli, aggregate: str, options: VerifyOptions) -> "VerificationPlan":
     """Plan the verification of the records that are committed now, with the aggregate's code if the project has it."""
     from cqrs_cli.jobs.verify.driver import plan_verify
 
@@ -192,20 +192,20 @@ def _plan(cli: Cli, aggregate: str, options: VerifyOptions) -> "VerificationPlan
             f"this project has no aggregates: the events of {aggregate} are verified without their code"
         )
     connection = cli.connection()
-    shards = _existing_shards(cli, aggregate) if options.state else None
-    return plan_verify(connection, cli.topics(aggregate), cli.settings, shards, longest_window)
+    shards_folder = _existing_shards_folder(cli, aggregate) if options.state else None
+    return plan_verify(connection, cli.topics(aggregate), cli.settings, shards_folder, longest_window)
 
 
-def _existing_shards(cli: Cli, aggregate: str) -> Path:
+def _existing_shards_folder(cli: Cli, aggregate: str) -> Path:
     """Return the folder of the aggregate's shards on this machine; raises `ConfigurationError` if it does not exist."""
-    from cqrs_cli.deciding.plan import shard_folder
+    from cqrs_cli.deciding.plan import shards_folder_of
 
     if cli.settings.store == "memory":
         raise ConfigurationError(
             'store = "memory": owners keep their states in memory, so there is no shard to compare',
             "leave out --state: each start folds the states from the topics",
         )
-    folder = shard_folder(cli.settings.state_dir, cli.topics(aggregate))
+    folder = shards_folder_of(cli.settings.state_dir, cli.topics(aggregate))
     if not folder.is_dir():
         raise ConfigurationError(
             f"there are no shards of {aggregate} in {folder}", "run cqrs run first, or set state_dir"
@@ -220,8 +220,8 @@ def _print_findings(cli: Cli, aggregate: str, summary: "VerifySummary") -> list[
     for partition, reason in summary.restart_reasons.items():
         cli.print_note(f"partition {partition} was verified from its beginning: {reason}")
     for partition, comparison in summary.comparisons.items():
-        if comparison.skipped:
-            cli.print_note(f"the state of partition {partition} was not compared: {comparison.skipped}")
+        if comparison.skip_reason:
+            cli.print_note(f"the state of partition {partition} was not compared: {comparison.skip_reason}")
     cli.print_result(*verify_result(aggregate, summary))
     cli.flush()
     if summary.violation_count:

@@ -29,7 +29,7 @@ def warm_command(
     """Make later starts of Spark and of the embedded Kafka faster on this machine.
 
     It writes a class data archive for each program to the user's cache, or to CQRS_CACHE_DIR, once. Call it again after
-    an upgrade of Java, PySpark or Kafka. In an image without broker, warm `spark` only.
+    an upgrade of Java, PySpark or Kafka. In an image that does not start the embedded Kafka, call `cqrs warm spark`.
 
     `executors` is for the executors of a standalone cluster: call it on each worker machine and on the driver's.
     docs/install.md lists sizes and times.

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from cqrs_cli.cli.live.keys import Keys
-from cqrs_cli.cli.live.model import Choices, Reasons
+from cqrs_cli.cli.live.keyboard import Keyboard
+from cqrs_cli.cli.live.model import DisplayOptions, RecentReasons
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.status.rates import StatusSnapshot, with_rates
 
@@ -29,23 +29,24 @@ def snapshots(
     report_error: Callable[[str], None],
     sleep: Callable[[float], object],
 ) -> Iterator[StatusSnapshot]:
-    """Poll every `interval` seconds; yield each snapshot with the rates since the previous snapshot, the first without.
+    """Poll every `interval` seconds, and yield the snapshots. Each snapshot after the first has the rates since the
+    previous snapshot.
 
     If the broker is unavailable, `report_error` gets the reason, unless the previous poll failed for the same reason.
-    `sleep` returns True to end the loop.
+    The loop ends when `sleep` returns True.
     """
     previous_snapshot: StatusSnapshot | None = None
-    reported = ""
+    reported_message = ""
     while True:
         started_at = time.monotonic()
         try:
             current_snapshot = poll()
         except UnavailableError as error:
-            if error.message != reported:
+            if error.message != reported_message:
                 report_error(error.message)
-            reported = error.message
+            reported_message = error.message
         else:
-            reported = ""
+            reported_message = ""
             previous_snapshot = with_rates(previous_snapshot, current_snapshot)
             yield previous_snapshot
         if sleep(max(0.0, started_at + interval - time.monotonic())):
@@ -53,14 +54,11 @@ def snapshots(
 
 
 class LiveSnapshot(NamedTuple):
-    """The snapshot and the error to show, passed from the polling thread to the drawing thread as one value.
-
-    `reasons`: (aggregate, reason, count) of the last minute. `error`: why the last poll failed; empty if it did not.
-    """
+    """The data to show, which the polling thread passes to the drawing thread as one value."""
 
     snapshot: StatusSnapshot | None = None
-    reasons: Sequence[tuple[str, str, int]] = ()
-    error: str = ""
+    reasons: Sequence[tuple[str, str, int]] = ()  # (aggregate, reason, count) of the last minute
+    error: str = ""  # why the last poll failed; empty if it succeeded
 
 
 class _PollingThread:
@@ -87,7 +85,7 @@ class _PollingThread:
         self.latest = self.latest._replace(error=error)
 
     def _run(self) -> None:
-        reasons = Reasons()
+        reasons = RecentReasons()
         try:
             for snapshot in snapshots(self._poll, self._interval, self._report_error, self._stop.wait):
                 reasons.add_snapshot(snapshot)
@@ -103,7 +101,7 @@ def show_live(
     poll: Callable[[], StatusSnapshot],
     close: Callable[[], None],
     interval: float,
-    draw: "Callable[[LiveSnapshot, StatusSnapshot, Choices], RenderableType]",
+    draw: "Callable[[LiveSnapshot, StatusSnapshot, DisplayOptions], RenderableType]",
 ) -> None:
     """Draw snapshots until `q` is pressed, then call `close`. The terminal's mode is restored.
 
@@ -111,22 +109,22 @@ def show_live(
     """
     from rich.live import Live
 
-    choices = Choices()
+    options = DisplayOptions()
     with (
-        Keys() as keys,
+        Keyboard() as keyboard,
         _PollingThread(poll, close, interval) as polling,
         Live("polling …", console=console, screen=True, auto_refresh=False) as live,
     ):
         displayed = polling.latest
-        while not choices.is_quitting:
+        while not options.is_quitting:
             if polling.error is not None:
                 raise polling.error
-            if not choices.is_paused:
+            if not options.is_paused:
                 displayed = polling.latest
             if displayed.snapshot is not None:
                 with_latest_error = displayed._replace(error=polling.latest.error)
-                live.update(draw(with_latest_error, displayed.snapshot, choices), refresh=True)
+                live.update(draw(with_latest_error, displayed.snapshot, options), refresh=True)
             elif polling.latest.error:
                 live.update(f"{polling.latest.error}; still trying, q quits", refresh=True)
-            for key in keys.read_keys(_KEY_TIMEOUT):
-                choices = choices.press(key)
+            for key in keyboard.read_keys(_KEY_TIMEOUT):
+                options = options.press(key)

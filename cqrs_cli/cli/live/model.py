@@ -1,11 +1,13 @@
-"""The pure logic of the live display: the choices that keys make, and the reasons of the last minute."""
+"""The pure logic of the live display: the options that the user sets by pressing keys, and the rejections and failures
+of the last minute by reason.
+"""
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from cqrs_cli.status.columns import COLUMNS, Row, StatusColumn, row, total
+from cqrs_cli.status.columns import COLUMNS, Row, StatusColumn, partition_row, total_row
 from cqrs_cli.status.partition import PartitionStatus
 from cqrs_cli.status.rates import StatusSnapshot
 
@@ -17,16 +19,16 @@ SORT_KEYS = {"n": "name", **{column.sort_key: column.name for column in COLUMNS 
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
-    """The choices made by the keys. `sort`: the name of the column by which rows are sorted, or `name`."""
+class DisplayOptions:
+    """What the live display shows, as set by keys. `sort`: the column by which rows are sorted, or `name`."""
 
     sort: str = "name"
     is_paused: bool = False
     is_grouped: bool = False  # one row for each aggregate
     is_quitting: bool = False
 
-    def press(self, key: str) -> "Choices":
-        """Return the choices after a key; unknown keys change nothing."""
+    def press(self, key: str) -> "DisplayOptions":
+        """Return the options after a key; unknown keys change nothing."""
         if key in SORT_KEYS:
             return replace(self, sort=SORT_KEYS[key])
         match key:
@@ -40,24 +42,24 @@ class Choices:
 
     def rows(self, statuses: Iterable[PartitionStatus], columns: Sequence[StatusColumn]) -> list[Row]:
         """Return the rows to show, in order: the largest value first, names in alphabetical order."""
-        sorted_statuses = sorted(statuses, key=lambda status: (status.subject, status.partition))
-        rows = [row(status, columns) for status in sorted_statuses]
+        sorted_statuses = sorted(statuses, key=lambda status: (status.group_name, status.partition))
+        rows = [partition_row(status, columns) for status in sorted_statuses]
         if self.is_grouped:
-            groups = groupby(zip(sorted_statuses, rows, strict=True), lambda pair: pair[0].subject)
-            rows = [total(name, [line for _, line in pairs], columns) for name, pairs in groups]
-        sort_columns = [number for number, column in enumerate(columns) if column.name == self.sort]
-        for number in sort_columns:  # at most one; empty if rows are sorted by name
+            groups = groupby(zip(sorted_statuses, rows, strict=True), lambda pair: pair[0].group_name)
+            rows = [total_row(name, [line for _, line in pairs], columns) for name, pairs in groups]
+        sort_indexes = [index for index, column in enumerate(columns) if column.name == self.sort]
+        for index in sort_indexes:  # at most one; empty if rows are sorted by name
             rows.sort(
-                key=lambda line: -1.0 if line.values[number] is None else line.values[number], reverse=True
+                key=lambda line: -1.0 if line.values[index] is None else line.values[index], reverse=True
             )
         return rows
 
 
-class Reasons:
+class RecentReasons:
     """The reasons of the last minute, summed over all partitions of an aggregate."""
 
     def __init__(self) -> None:
-        #: Time of the sample in seconds, aggregate, and reason → count.
+        #: (time of the snapshot in seconds, aggregate, reason → count).
         self._samples: deque[tuple[float, str, Mapping[str, int]]] = deque()
 
     def add_snapshot(self, snapshot: StatusSnapshot) -> None:

@@ -7,11 +7,11 @@ from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from cqrs_cli.cli.live.model import SORT_KEYS, Choices
+from cqrs_cli.cli.live.model import SORT_KEYS, DisplayOptions
 from cqrs_cli.cli.output import printable
 from cqrs_cli.cli.render.partition_table import partition_table, table_columns
 from cqrs_cli.core.messages.timestamps import rfc3339
-from cqrs_cli.status.columns import COLUMNS, StatusColumn, View, row, total
+from cqrs_cli.status.columns import COLUMNS, StatusColumn, View, partition_row, total_row
 from cqrs_cli.status.partition import AGGREGATE, standbys_by_name
 from cqrs_cli.status.rates import StatusSnapshot
 
@@ -22,13 +22,13 @@ _KEYS = "q quit  p pause  a aggregates  sort: " + "  ".join(
     f"{key} {name}" for key, name in SORT_KEYS.items()
 )
 
-#: The largest number of messages: the error and the remarks.
+#: The largest number of messages below the table: the error and the remarks.
 MAX_MESSAGES = 6
 
 
 def render_screen(
     snapshot: StatusSnapshot,
-    choices: Choices,
+    options: DisplayOptions,
     reasons: Sequence[tuple[str, str, int]],
     error: str,
     width: int,
@@ -39,8 +39,8 @@ def render_screen(
     columns = table_columns(
         View.TOP, [AGGREGATE, *(status.kind for status in snapshot.statuses)], available_columns
     )
-    rows = choices.rows(snapshot.statuses, columns)
-    sums = total("total", [row(status, columns) for status in snapshot.statuses], columns)
+    rows = options.rows(snapshot.statuses, columns)
+    sums = total_row("total", [partition_row(status, columns) for status in snapshot.statuses], columns)
     messages = _messages(snapshot, error, width, min(height // 2, height - 7))
     standbys = [
         f"{name}: standby runs: {', '.join(runs)}"
@@ -50,8 +50,8 @@ def render_screen(
         bool(reasons) + bool(standbys) + sum(_line_count(message, width) for message in messages) + 2
     )
     row_limit = max(1, height - line_count_below - 4)
-    table = partition_table(AGGREGATE, rows[:row_limit], columns, sums, width, choices.sort)
-    parts: list[RenderableType] = [_header(snapshot, choices, width), table]
+    table = partition_table(AGGREGATE, rows[:row_limit], columns, sums, width, options.sort)
+    parts: list[RenderableType] = [_header(snapshot, options, width), table]
     if len(rows) > row_limit:
         parts.append(Text(f"and {len(rows) - row_limit} more: a shows aggregates", "dim"))
     if standbys:
@@ -65,13 +65,13 @@ def render_screen(
     return Group(*parts)
 
 
-def _header(snapshot: StatusSnapshot, choices: Choices, width: int) -> Text:
+def _header(snapshot: StatusSnapshot, options: DisplayOptions, width: int) -> Text:
     clock = rfc3339(snapshot.clock)
     title, clock = ("", clock[11:19]) if width < NARROW_WIDTH else ("cqrs top  ", clock)
     return Text.assemble(
         (title, "bold"),
-        f"{clock}  {len(snapshot.statuses)} partitions  sorted by {choices.sort}",
-        ("  paused", "bold yellow") if choices.is_paused else "",
+        f"{clock}  {len(snapshot.statuses)} partitions  sorted by {options.sort}",
+        ("  paused", "bold yellow") if options.is_paused else "",
     )
 
 

@@ -1,4 +1,4 @@
-"""The checks of source files that have changed, before a run is restarted with them."""
+"""Checks changed source files, before `cqrs run --reload` restarts a run with them, and while the run starts."""
 
 import concurrent.futures
 import multiprocessing

@@ -18,9 +18,10 @@ POLL_INTERVAL = 0.3
 
 
 class Reloader:
-    """Starts a run, and restarts it when its code changes. A run that ended by itself starts again then, too.
+    """Starts a run, and starts it again when its code changes, even if the run has ended by itself.
 
     `command`: the run without --reload. `names`: the aggregates whose contracts are compared; None means all.
+    `in_memory`: the owners keep states in memory, so no shard holds states of old code.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Reloader:
             os.close(writer)
 
     def _is_starting(self) -> bool:
-        """Return True until the run has loaded its code. If the checked files have changed by then, it exits."""
+        """Return True until the run has loaded its code. If the checked files have changed by then, the run exits."""
         if self._start_pipe is not None and self._start_pipe.read(1):
             self._close_start_pipe()
         return self._start_pipe is not None
@@ -96,7 +97,9 @@ class Reloader:
                 child.send_signal(signal.SIGTERM)
 
     def _exit_status(self) -> int | None:
-        """Return the exit status if the run has just ended by itself, and report it, except a takeover."""
+        """Return the exit status of a run that has just ended by itself, else None. Report it, unless another run took
+        over.
+        """
         if self._child is None or (status := self._child.poll()) is None:
             return None
         self._child = None

@@ -1,8 +1,9 @@
 """The findings of `cqrs check`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cqrs_cli.cli.render.report import Finding, Report, SourceLine
 from cqrs_cli.cli.result import Result, table
 from cqrs_cli.column import Column
 from cqrs_cli.formatting import counted
@@ -13,13 +14,14 @@ if TYPE_CHECKING:
     from cqrs_cli.doctor.contracts import ContractComparison, Level
     from cqrs_cli.scans.check import UnreadableType
 
+#: Level → colour on a terminal; "" is a line without a level.
 _COLOURS = {"green": "green", "amber": "yellow", "red": "red", "": ""}
 
 
 class LogRead(NamedTuple):
-    """The number of events in an aggregate's log, and the events that the code cannot read."""
+    """The result of reading an aggregate's log."""
 
-    events: int
+    events: int  # number of events
     unreadable: "list[UnreadableType]"
 
 
@@ -49,12 +51,12 @@ def highest_level(comparisons: "Sequence[ContractComparison]", logs: Mapping[str
 
 
 def check_result(
-    comparisons: "Sequence[ContractComparison]", logs: Mapping[str, LogRead], written: bool
+    comparisons: "Sequence[ContractComparison]", logs: Mapping[str, LogRead], is_written: bool
 ) -> Result:
     """Return the changes in each aggregate, and the events that the code cannot read."""
     document: dict[str, Any] = {
         "level": highest_level(comparisons, logs),
-        "written": written,
+        "written": is_written,
         "aggregates": {
             comparison.aggregate: {
                 "level": comparison.level,
@@ -72,7 +74,29 @@ def check_result(
             }
             for name, log in logs.items()
         }
-    return Result(document, lambda: table(_lines(comparisons, logs, written), _COLUMNS, headers=False))
+    return Result(
+        document, lambda: table(_lines(comparisons, logs, is_written), _COLUMNS, with_headers=False)
+    )
+
+
+def check_report(
+    comparisons: "Sequence[ContractComparison]",
+    logs: Mapping[str, LogRead],
+    locate: Callable[[str], SourceLine],
+) -> Report:
+    """Return red findings as errors and amber findings as warnings; `locate` returns the line of an aggregate."""
+    findings = [
+        Finding(
+            "error" if line.level == "red" else "warning",
+            f"check-{line.level}",
+            f"{line.aggregate}: {line.what}",
+            locate(line.aggregate),
+        )
+        for line in _lines(comparisons, logs, is_written=False)
+        if line.level in ("red", "amber")
+    ]
+    names = ", ".join(comparison.aggregate for comparison in comparisons)
+    return Report("cqrs check", findings, f"{names}: {highest_level(comparisons, logs)}")
 
 
 def _change_document(change: "Change") -> dict[str, str]:
@@ -80,10 +104,10 @@ def _change_document(change: "Change") -> dict[str, str]:
 
 
 def _lines(
-    comparisons: "Sequence[ContractComparison]", logs: Mapping[str, LogRead], written: bool
+    comparisons: "Sequence[ContractComparison]", logs: Mapping[str, LogRead], is_written: bool
 ) -> Iterator[_Line]:
     for comparison in comparisons:
-        if not comparison.changes:
+        if all(change.level == "green" for change in comparison.changes):
             yield _Line("green", comparison.aggregate, "as committed")
         for change in comparison.changes:
             hint = f"\n→ {change.remedy}" if change.remedy else ""
@@ -96,7 +120,7 @@ def _lines(
             count_text = f" ({counted(count, 'event')} like it)" if count > 1 else ""
             position = format_position(unreadable_type.partition, unreadable_type.offset)
             yield _Line("red", name, f"{position}: {unreadable_type.reason}{count_text}")
-    if written:
+    if is_written:
         yield _Line("", "", "written: commit schemas/")
     elif highest_level(comparisons, {}) == "amber":
         yield _Line("", "", "write it: cqrs check --write")

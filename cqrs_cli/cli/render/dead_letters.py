@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.cli.output import printable
 from cqrs_cli.cli.result import Result
+from cqrs_cli.client.queries.dead_letters import letter_document
 from cqrs_cli.kafka.position_notation import format_position
 
 if TYPE_CHECKING:
@@ -35,18 +36,7 @@ def full_dead_letter_result(failed_command: "FailedCommand") -> Result:
 
 
 def _document_and_line(failed_command: "FailedCommand") -> tuple[dict[str, Any], str]:
-    command = failed_command.command
-    document = {
-        "partition": failed_command.partition,
-        "offset": failed_command.offset,
-        "time": failed_command.time,
-        "reason": failed_command.reason,
-        "message": failed_command.message,
-        "command": failed_command.command_position,
-        "id": failed_command.id or None,
-        "aggregate_id": None if command is None else command.subject,
-        "type": None if command is None else command.type,
-    }
+    document, command = letter_document(failed_command), failed_command.command
     command_text = "?" if command is None else f"{command.subject}  {command.type}  {command.id}"
     position = format_position(failed_command.partition, failed_command.offset)
     line = f"{failed_command.time}  {position}  {command_text}  {failed_command.reason}: {failed_command.message}"

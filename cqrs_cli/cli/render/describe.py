@@ -39,7 +39,7 @@ def aggregate_text(aggregate: "Aggregate") -> str:
         ("State", [aggregate.state]),
     ):
         rows = [row for cls in classes for row in _rows_of_message(cls)]
-        sections.append("\n".join([title, *_table(rows)]))
+        sections.append("\n".join([title, *_table_lines(rows)]))
     if aggregate.upcasters:
         names = sorted(event_type.removeprefix(f"{aggregate.name}.") for event_type in aggregate.upcasters)
         sections.append("\n".join(["Read by an upcaster", *(f"  {name}" for name in names)]))
@@ -54,9 +54,9 @@ def message_text(aggregate: "Aggregate", cls: type) -> str:
     description = inspect.cleandoc(cls.__doc__ or "")
     sections = [f"{cls.__name__}\n{_indented(description)}".rstrip()]
     if fields:
-        sections.append("\n".join(_table(list(_rows(fields, "")))))
+        sections.append("\n".join(_table_lines(list(_field_rows(fields, "")))))
     if cls in aggregate.commands.values():
-        sample = [_sample(field) for field in fields if field.default is None]
+        sample = [_input_sample(field) for field in fields if field.default is None]
         sections.append(
             f"  {shlex.join(['cqrs', 'send', aggregate.name, 'ID', cls.__name__])} {' '.join(sample)}".rstrip()
         )
@@ -68,17 +68,17 @@ def _rows_of_message(cls: type) -> Iterator[_Row]:
 
     description = inspect.cleandoc(cls.__doc__ or "").partition("\n")[0]
     yield cls.__name__, "", description
-    yield from _rows(fields_of(cls), "  ")
+    yield from _field_rows(fields_of(cls), "  ")
 
 
-def _rows(fields: "Iterable[FieldShape]", indent: str, prefix: str = "") -> Iterator[_Row]:
+def _field_rows(fields: "Iterable[FieldShape]", indent: str, prefix: str = "") -> Iterator[_Row]:
     """Yield a row for each field, and then its nested fields, each in the form that `send` takes: `lines[0][sku]`."""
     for field in fields:
         path = f"{prefix}[{field.name}]" if prefix else field.name
         default = "" if field.default is None else f" = {field.default}"
         remarks = ["personal"] * field.is_personal + [field.description] * bool(field.description)
         yield indent + path, field.type + default, "; ".join(remarks)
-        yield from _rows(field.fields, indent + "  ", path + _nested_prefix(field))
+        yield from _field_rows(field.fields, indent + "  ", path + _nested_prefix(field))
 
 
 def _nested_prefix(field: "FieldShape") -> str:
@@ -86,7 +86,7 @@ def _nested_prefix(field: "FieldShape") -> str:
     return field.path.replace("[]", "[0]")
 
 
-def _sample(field: "FieldShape") -> str:
+def _input_sample(field: "FieldShape") -> str:
     """Return a field as a placeholder of its input: `amount=…`, or `lines[0][sku]=…` for a nested object."""
     if field.fields:
         return " ".join(
@@ -97,7 +97,7 @@ def _sample(field: "FieldShape") -> str:
     return f"{field.name}=…"
 
 
-def _table(rows: Sequence[_Row]) -> list[str]:
+def _table_lines(rows: Sequence[_Row]) -> list[str]:
     """Return the rows as lines, with columns two spaces apart. A row without a type is a title."""
     widths = [max((len(row[column]) for row in rows if row[1]), default=0) for column in (0, 1)]
     lines = []

@@ -37,7 +37,7 @@ _RecordsProgress = TypeVar("_RecordsProgress", bound=ReadProgress)
 class JobDisplay(Generic[_Progress]):
     """Shows the progress of a job, and serves it to Prometheus if an address is given. Use as a context manager."""
 
-    interval = PLAIN_INTERVAL  # seconds between two lines
+    interval = PLAIN_INTERVAL  # least number of seconds between two plain lines
 
     def __init__(
         self, cli: Cli, metrics: "tuple[tuple[str, int], SnapshotCollector[_Progress]] | None" = None
@@ -49,7 +49,7 @@ class JobDisplay(Generic[_Progress]):
         self._stack, self._metrics = ExitStack(), metrics
         self._endpoint: Endpoint[_Progress] | None = None
         self._set_live_text: Callable[[str], None] | None = None
-        self._last_facts: Any = None  # the facts of the last plain line
+        self._last_shown_values: Any = None  # the values in the last plain line
         self._last_line_at = float("-inf")
 
     def __enter__(self) -> Any:
@@ -90,16 +90,16 @@ class JobDisplay(Generic[_Progress]):
                 / (progress.polled_at - previous_progress.polled_at),
             )
         self.print_once(progress)
-        facts = self.facts(progress)
+        shown_values = self.shown_values(progress)
         if self._set_live_text is not None:
             self._set_live_text(self.progress_line(progress))
         elif (
             self.has_content(progress)
-            and facts != self._last_facts
+            and shown_values != self._last_shown_values
             and progress.polled_at - self._last_line_at >= self.interval
         ):
             self.print_line(progress)
-            self._last_facts, self._last_line_at = facts, progress.polled_at
+            self._last_shown_values, self._last_line_at = shown_values, progress.polled_at
 
     def print_line(self, progress: _Progress) -> None:
         """Write a plain line."""
@@ -112,7 +112,7 @@ class JobDisplay(Generic[_Progress]):
         """True if a plain line would have content."""
         return True
 
-    def facts(self, progress: _Progress) -> Any:
+    def shown_values(self, progress: _Progress) -> Any:
         """Return the part of the progress that matters to a reader: a plain line is written only if it has changed."""
         return self.processed_count(progress)
 
@@ -136,8 +136,8 @@ class RecordsDisplay(JobDisplay[_RecordsProgress]):
 
     def has_content(self, progress: _RecordsProgress) -> bool:
         """Return True. The first progress has no rate yet: it is recorded as shown, so that no line is printed."""
-        if self._last_facts is None:
-            self._last_facts, self._last_line_at = self.facts(progress), progress.polled_at
+        if self._last_shown_values is None:
+            self._last_shown_values, self._last_line_at = self.shown_values(progress), progress.polled_at
         return True
 
 

@@ -35,7 +35,7 @@ def doctor_result(checks: "list[Check]", settings: "list[SettingRow]") -> Result
     def text() -> "RenderableType":
         from rich.console import Group
 
-        check_table = table(checks, CHECKS, headers=False)
+        check_table = table(checks, CHECKS, with_headers=False)
         return Group(check_table, "", table(settings, SETTINGS)) if settings else check_table
 
     document = {

@@ -2,11 +2,11 @@
 
 from cqrs_cli.cli.output import printable
 from cqrs_cli.cli.result import Result
-from cqrs_cli.client.queries.personal import PersonalRecords
+from cqrs_cli.client.queries.personal import PersonalRecordCounts
 from cqrs_cli.formatting import counted
 
 
-def personal_records_result(aggregate: str, id: str, records: PersonalRecords) -> Result:
+def personal_records_result(aggregate: str, id: str, records: PersonalRecordCounts) -> Result:
     """Return the aggregate's records, and the effect of an erasure on them."""
     document = {
         "aggregate": aggregate,
@@ -29,7 +29,7 @@ def personal_records_result(aggregate: str, id: str, records: PersonalRecords) -
 
 
 def plain_text_warning(count: int) -> str:
-    """Return the warning about events that are not encrypted: their fields were annotated as personal only later."""
+    """Return the warning about unencrypted events, which were written before their fields were annotated."""
     return (
         f"{counted(count, 'event')} from before the fields were personal: their plain text stays, unless you"
         " replace the topic by a copy without these events"

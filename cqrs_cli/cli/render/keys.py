@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from cqrs_cli.keys.address import KeyRingAddress
     from cqrs_cli.keys.kek_usage import KekUsage
 
+#: Action → the steps that follow it.
 _NEXT_STEPS = {
     "made": [
         "back it up separately: without it, the data that it encrypts is lost",
@@ -21,6 +22,7 @@ _NEXT_STEPS = {
         "see the progress: cqrs keys status",
     ],
 }
+#: Action → the change to make by hand if the keyring is not in a file.
 _INSTRUCTIONS = {
     "made": "store a keyring of one key there",
     "rotated": "insert a new key before the keys that are stored there",
@@ -53,9 +55,9 @@ class _Row(NamedTuple):
     """A KEK and its use by one aggregate."""
 
     aggregate: str
-    master: str
-    keys: int
-    replaced: int
+    master: str  # id of the KEK
+    keys: int  # number of data keys that it encrypts
+    replaced: int  # number of replaced records that compaction has not removed yet
     state: str
 
 
@@ -71,7 +73,7 @@ _COLUMNS: Sequence[Column[_Row]] = (
 def key_usage_result(keyring: Sequence[str], usage: "Mapping[str, Mapping[str, KekUsage]]") -> Result:
     """Return the use of each KEK by each aggregate, then the unused KEKs. `keyring`: key ids, the current id first."""
     rows = [
-        _Row(aggregate, name, *(keks.get(name) or (0, 0)), _state(keyring, name))
+        _Row(aggregate, name, *(keks.get(name) or (0, 0)), _kek_state(keyring, name))
         for aggregate, keks in usage.items()
         for name in dict.fromkeys([*keyring, *keks])
     ]
@@ -85,14 +87,14 @@ def key_usage_result(keyring: Sequence[str], usage: "Mapping[str, Mapping[str, K
 
 
 def unused_kek_note(name: str) -> str:
-    """Return the next step for a KEK without use."""
+    """Return the next step for a KEK that no aggregate uses."""
     return (
         f"these aggregates do not use {name}: destroy it if no other project uses this keyring;"
         " older backups become unreadable"
     )
 
 
-def _state(keyring: Sequence[str], name: str) -> str:
+def _kek_state(keyring: Sequence[str], name: str) -> str:
     if name not in keyring:
         return "not in the keyring" if keyring else ""
     return "current" if name == keyring[0] else "old"

@@ -39,13 +39,13 @@ def partition_table(
 
     If `width` is too small, columns with a `hide_rank` are left out, then owners' names are shortened.
     """
-    visible, owner_width = _fit_columns(kind, [*rows, sums], columns, width)
+    visible_indexes, owner_width = _fit_columns(kind, [*rows, sums], columns, width)
     table = Table(
         box=None, header_style="bold", padding=(0, _COLUMN_GAP, 0, 0), show_footer=True, footer_style="bold"
     )
     table.add_column(Text(kind.title, _header_style(sort == "name")), sums.label, no_wrap=True)
-    footers = list(cell_texts(sums, columns, is_sum=True))
-    for number in visible:
+    footers = list(cell_texts(sums, columns, is_total=True))
+    for number in visible_indexes:
         column = columns[number]
         table.add_column(
             Text(header_of(column, kind), _header_style(sort == column.name)),
@@ -58,14 +58,14 @@ def partition_table(
     for row in rows:
         cells = list(cell_texts(row, columns))
         table.add_row(
-            row.label, *(printable(cells[number]) for number in visible), style=_style(row, columns)
+            row.label, *(printable(cells[number]) for number in visible_indexes), style=_style(row, columns)
         )
     return table
 
 
 def header_of(column: StatusColumn, kind: PartitionKind) -> str:
     """Return a column's header with the texts of `kind`."""
-    return column.header.format(**kind.words)
+    return column.header.format(**kind.placeholder_values)
 
 
 def _header_style(is_sorted: bool) -> str:
@@ -88,8 +88,8 @@ class _Fit(NamedTuple):
 def _fit_columns(
     kind: PartitionKind, rows: Sequence[Row], columns: Sequence[StatusColumn], width: int
 ) -> _Fit:
-    """Leave out rare columns without values, then columns with a `hide_rank` until the other columns fit. Then shorten
-    names.
+    """Leave out rare columns without values, then columns with a `hide_rank`, the highest rank first, until the others
+    fit. If they still do not fit, the names of owners are shortened.
     """
     cells = [list(cell_texts(row, columns)) for row in rows]
     widths = [
@@ -97,16 +97,18 @@ def _fit_columns(
         + max(cell_len(text) for text in (header_of(column, kind), *(line[number] for line in cells)))
         for number, column in enumerate(columns)
     ]
-    visible = [
+    visible_indexes = [
         number
         for number, column in enumerate(columns)
-        if not column.rare or any(line[number] for line in cells)
+        if not column.is_rare or any(line[number] for line in cells)
     ]
     available_width = width - _COLUMN_GAP - max(cell_len(row.label) for row in rows)
-    while (excess := sum(widths[number] for number in visible) - available_width) > 0:
-        hidden = max(visible, key=lambda number: columns[number].hide_rank)
-        if not columns[hidden].hide_rank:
+    while (excess := sum(widths[number] for number in visible_indexes) - available_width) > 0:
+        next_hidden = max(visible_indexes, key=lambda number: columns[number].hide_rank)
+        if not columns[next_hidden].hide_rank:
             break
-        visible.remove(hidden)
-    owner_width = sum(widths[number] - _COLUMN_GAP for number in visible if columns[number].left_aligned)
-    return _Fit(visible, max(1, owner_width - max(0, excess)))
+        visible_indexes.remove(next_hidden)
+    owner_width = sum(
+        widths[number] - _COLUMN_GAP for number in visible_indexes if columns[number].left_aligned
+    )
+    return _Fit(visible_indexes, max(1, owner_width - max(0, excess)))

@@ -8,12 +8,12 @@ from cqrs_cli.formatting import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.following.processes.plan import ProcessProgress
-    from cqrs_cli.proof.reactions import Reactions
+    from cqrs_cli.proof.reactions import ReactionFindings
 
 
 def process_result_text(progress: "ProcessProgress") -> str:
-    """Return the number of handled events and of the commands that followed, and the position."""
-    events_text = f"{counted(progress.events, 'event')} led to {counted(progress.commands, 'command')}"
+    """Return the number of handled events and of the records that followed, and the position."""
+    events_text = f"{counted(progress.events, 'event')} led to {counted(progress.commands, 'new record')}"
     events_part = f"{events_text} in {progress.seconds:.3g} s; " if progress.events else ""
     return f"{events_part}at {progress.position:,} of {progress.position + progress.lag:,} records"
 
@@ -24,27 +24,26 @@ def processes_started_note(progress: "ProcessProgress") -> str:
     return f"{names}: subscribed; every event from now on will be handled, also after a crash"
 
 
-def process_verify_result(name: str, reactions: "Reactions") -> Result:
+def process_verify_result(name: str, findings: "ReactionFindings") -> Result:
     """Return the findings of `cqrs verify --process`."""
     document = {
         "process": name,
-        "events": reactions.events,
-        "commands": reactions.commands,
-        "accepted_losses": reactions.accepted_losses,
-        "unknown": reactions.unknown,
-        "violations": reactions.listed,
-        "violation_count": reactions.count,
+        "events": findings.event_count,
+        "commands": findings.command_count,
+        "accepted_losses": findings.accepted_losses,
+        "unknown": findings.unknown_commands,
+        "violations": findings.listed_violations,
+        "violation_count": findings.violation_count,
     }
-    lines = first_lines(reactions.listed, reactions.count)
-    counts_text = (
-        f"{counted(reactions.events, 'event')} before its position, {counted(reactions.commands, 'command')}"
-    )
-    lines.append(f"process {name}: {counts_text}")
-    if reactions.accepted_losses:
-        lines.append(f"losses that an operator accepted: {counted(reactions.accepted_losses, 'command')}")
-    if reactions.unknown:
-        unknown_count = counted(reactions.unknown, "command")
+    lines = first_lines(findings.listed_violations, findings.violation_count)
+    event_text = counted(findings.event_count, "event")
+    command_text = counted(findings.command_count, "command")
+    lines.append(f"process {name}: {event_text} before its position, {command_text}")
+    if findings.accepted_losses:
+        lines.append(f"losses that an operator accepted: {counted(findings.accepted_losses, 'command')}")
+    if findings.unknown_commands:
+        unknown_count = counted(findings.unknown_commands, "command")
         lines.append(
             f"not verified, because their events are deleted or before an accepted loss: {unknown_count}"
         )
-    return Result(document, [*lines, violations_text(reactions.count)])
+    return Result(document, [*lines, violations_text(findings.violation_count)])

@@ -35,9 +35,9 @@ class RunDisplay(JobDisplay["Snapshot"]):
         self._largest_rebuild: Rebuild | None = None  # the current rebuild, with the most events so far
 
     def processed_count(self, snapshot: "Snapshot") -> int:
-        if self._decides or snapshot.processes is None:
+        if self._decides or snapshot.process_progress is None:
             return snapshot.total("commands")
-        return snapshot.processes.position
+        return snapshot.process_progress.position
 
     def progress_line(self, snapshot: "Snapshot") -> str:
         return progress_line(snapshot, self.rate) if self._decides else reaction_line(snapshot, self.rate)
@@ -56,31 +56,34 @@ class RunDisplay(JobDisplay["Snapshot"]):
             self.cli.print_note(f"rebuilt {_rebuild_text(largest_rebuild)}")
         elif rebuild is not None and (largest_rebuild is None or rebuild.events > largest_rebuild.events):
             self._largest_rebuild = rebuild
-        if snapshot.processes is not None and snapshot.processes.is_listening and not self._is_listening:
+        if (
+            snapshot.process_progress is not None
+            and snapshot.process_progress.is_listening
+            and not self._is_listening
+        ):
             self._is_listening = True
-            self.cli.print_note(processes_started_note(snapshot.processes))
+            self.cli.print_note(processes_started_note(snapshot.process_progress))
 
     def has_content(self, snapshot: "Snapshot") -> bool:
         """True if JSON Lines are streamed, or once the run decides, rebuilds, or has subscribed process managers."""
         if self.cli.streaming:
             return True
         if not self._decides:
-            return snapshot.processes is not None and snapshot.processes.is_listening
+            return snapshot.process_progress is not None and snapshot.process_progress.is_listening
         return snapshot.total("commands") > 0 or snapshot.rebuild_progress() is not None
 
-    def facts(self, snapshot: "Snapshot") -> tuple[object, ...]:
+    def shown_values(self, snapshot: "Snapshot") -> tuple[object, ...]:
         """Return what a line shows, except the speed: a change of the speed alone causes no new line."""
         # A plain line does not contain the waiting partitions
         waiting_partitions = snapshot.waiting_partitions() if self.cli.streaming else None
-        process_progress = (
-            None if snapshot.processes is None else (snapshot.processes.position, snapshot.processes.lag)
-        )
+        progress = snapshot.process_progress
+        process_values = None if progress is None else (progress.position, progress.lag)
         return (
             snapshot.total("commands"),
             snapshot.lag,
             snapshot.rebuild_progress(),
             waiting_partitions,
-            process_progress,
+            process_values,
         )
 
 
@@ -95,14 +98,14 @@ def progress_line(snapshot: "Snapshot", rate: float) -> str:
         f"{name} {count:,}" for name, count in totals.items() if count or name not in _RARE_STATUSES
     )
     speed = f"{rate:,.0f} commands/s · lag {snapshot.lag:,} · {counts}"
-    if snapshot.processes is not None:
-        speed += "".join(f" · {name} lag {lag:,}" for name, lag in snapshot.processes.lags().items())
+    if snapshot.process_progress is not None:
+        speed += "".join(f" · {name} lag {lag:,}" for name, lag in snapshot.process_progress.lags().items())
     return f"{rebuilding} · {speed}" if rebuilding else speed
 
 
 def reaction_line(snapshot: "Snapshot", rate: float) -> str:
     """Return the line of a run without aggregates: its speed, and the lag of each process manager."""
-    lags = {} if snapshot.processes is None else snapshot.processes.lags()
+    lags = {} if snapshot.process_progress is None else snapshot.process_progress.lags()
     return " · ".join([f"{rate:,.0f} records/s", *(f"{name} lag {lag:,}" for name, lag in lags.items())])
 
 
@@ -114,7 +117,9 @@ def progress_document(snapshot: "Snapshot", rate: float) -> dict[str, Any]:
     """Return the progress for programs, with a part for each aggregate."""
     rebuild = snapshot.rebuild_progress()
     aggregates = sorted({name for name, _ in [*snapshot.counts, *snapshot.lags]})
-    process_part = {} if snapshot.processes is None else {"processes": snapshot.processes.by_process()}
+    process_part = (
+        {} if snapshot.process_progress is None else {"processes": snapshot.process_progress.by_process()}
+    )
     return {
         **_sums(snapshot, None),
         "lag": snapshot.lag,
@@ -142,11 +147,13 @@ def run_result(snapshot: "Snapshot") -> Result:
     The seconds in the result are counted from the first commit to the last, because a run may also wait.
     """
     summary, texts = snapshot.summary(), []
-    if snapshot.counts or snapshot.lags or snapshot.processes is None:
+    if snapshot.counts or snapshot.lags or snapshot.process_progress is None:
         parts = ", ".join(f"{summary[name]:,} {name}" for name in STATUSES if summary[name])
         commands, events = counted(summary["commands"], "command"), counted(summary["events"], "event")
         details = f" within {summary['seconds']:g} s: {parts}; {events}" if parts else ""
         texts.append(f"{commands} decided{details}")
-    if snapshot.processes is not None:
-        texts.append(f"{', '.join(snapshot.processes.lags())}: {process_result_text(snapshot.processes)}")
+    if snapshot.process_progress is not None:
+        texts.append(
+            f"{', '.join(snapshot.process_progress.lags())}: {process_result_text(snapshot.process_progress)}"
+        )
     return Result(summary, "; ".join(texts))

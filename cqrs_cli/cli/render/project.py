@@ -22,10 +22,10 @@ def projection_result(name: str, revision: int, progress: "ProjectionProgress") 
         "lag": progress.lag,
         "positions": positions,
     }
-    speed = (
+    summary = (
         f"{counted(progress.events, 'event')} projected in {progress.seconds:.3g} s; "
         if progress.seconds
         else ""
     )
-    text = f"{speed}{name} is at {progress.position:,} of {progress.position + progress.lag:,} records"
+    text = f"{summary}{name} is at {progress.position:,} of {progress.position + progress.lag:,} records"
     return Result(document, text)

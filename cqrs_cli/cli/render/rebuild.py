@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from cqrs_cli.deciding.rebuild.rebuild import RebuildProgress, RebuiltShard
 
 
-def rebuilding_text(progress: "RebuildProgress", bar: bool = True) -> str:
+def rebuilding_text(progress: "RebuildProgress", with_bar: bool = True) -> str:
     """Return the part that is done, the rate, and the remaining time at this rate."""
     return progress_text(
-        "rebuilding", (progress.done, progress.records), progress.done, "records", progress.seconds, bar
+        "rebuilding", (progress.done, progress.records), progress.done, "records", progress.seconds, with_bar
     )
 
 

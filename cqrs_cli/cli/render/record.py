@@ -16,8 +16,9 @@ def record_document(partition: int, record: Record) -> dict[str, Any]:
     """Return `{"partition","offset","timestamp","key","message"}`, and `headers` unless they contain only the content
     type.
 
-    A message that is not JSON is text with `"encoding":"text"`; if it is not UTF-8 either, base64 with `"base64"`. A
-    key that is not UTF-8 has `"keyencoding":"base64"`. The last of repeated headers counts.
+    A message that is not JSON is a text with `"encoding":"text"`, or, if it is not UTF-8, base64 with
+    `"encoding":"base64"`. A key that is not UTF-8 has `"keyencoding":"base64"`. Of headers with the same name, the last
+    one is returned.
     """
     message, encoding = _message(record.value)
     key, key_encoding = _text(record.key)
@@ -89,7 +90,7 @@ def _summary(record: Record) -> str:
     if isinstance(data, dict) and "status" in data:
         parts += [
             f"v{data.get('version')}",
-            *(str(data[part]) for part in ("reason", "code", "message") if part in data),
+            *(str(data[name]) for name in ("reason", "code", "message") if name in data),
         ]
     elif data is None and "datasha256" in message:
         parts.append(f"payload {message['datasha256']}")

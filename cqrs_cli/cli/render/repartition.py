@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from cqrs_cli.deciding.repartition import PlannedRepartitioning
-    from cqrs_cli.scans.repartitioning import MovingKeys, RepartitioningWork
+    from cqrs_cli.scans.repartitioning import KeyHandover, RepartitioningWork
 
 
 def _number_list(numbers: tuple[int, ...]) -> str:
     return ", ".join(map(str, numbers))
 
 
-MOVING_COLUMNS: "tuple[Column[MovingKeys], ...]" = (
+MOVING_COLUMNS: "tuple[Column[KeyHandover], ...]" = (
     Column("partition", header="partition", left_aligned=False),
-    Column("children", header="target partitions", text=_number_list),
+    Column("children", header="child partitions", text=_number_list),
     Column("events", header="events (estimated)", left_aligned=False),
     Column("deferred", header="deferred commands", left_aligned=False),
 )

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from cqrs_cli.telemetry.task_reports import JobProgress
 
 
-def replaying_text(aggregate: str, progress: "JobProgress", bar: bool = True) -> str:
+def replaying_text(aggregate: str, progress: "JobProgress", with_bar: bool = True) -> str:
     """Return the part of the log that is done, the rate, and the remaining time at this rate."""
-    return job_progress_text(f"folding {aggregate}", progress, "events", bar)
+    return job_progress_text(f"folding {aggregate}", progress, "events", with_bar)
 
 
 def replay_result(

@@ -185,15 +185,15 @@ def rejection_error(failures: Sequence[OutcomeEnvelope], total: int) -> RefusedE
 def _advice(outcome: OutcomeEnvelope) -> str:
     """Return the advice for the sender of a single command."""
     verdict = outcome.data
+    aggregate, subject = outcome.type.partition(".")[0], shlex.quote(outcome.subject or "")
     if verdict.reason == Reason.HANDLER_ERROR.name:
-        return "correct the aggregate's code, deploy it, and send the command again"
+        return f"correct and deploy the aggregate's code, then repeat the command: cqrs dead-letters retry {aggregate}"
     if verdict.status == "failed":
         return "correct it, and send it again"
     if verdict.reason == Reason.ID_REUSED.name:
         return "give this command an --id of its own"
     if verdict.reason == Reason.EXPIRED.name:
         return "give it more time with --expires"
-    aggregate, subject = outcome.type.partition(".")[0], shlex.quote(outcome.subject or "")
     return f"see its state: cqrs show {aggregate} {subject}"
 
 
@@ -210,8 +210,9 @@ def outcome_line(outcome: OutcomeEnvelope) -> str:
 
 def _reason(verdict: Verdict) -> str:
     """Return the reason, code and message; for a duplicate, first the outcome that it repeats."""
-    original = (
+    original_text = (
         f"first {verdict.original.status} at offset {verdict.original.offset}" if verdict.original else ""
     )
-    due = f"due {verdict.due}" if verdict.due else ""
-    return "  ".join(text for text in (original, due, verdict.reason, verdict.code, verdict.message) if text)
+    due_text = f"due {verdict.due}" if verdict.due else ""
+    texts = (original_text, due_text, verdict.reason, verdict.code, verdict.message)
+    return "  ".join(text for text in texts if text)

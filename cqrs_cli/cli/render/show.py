@@ -42,7 +42,7 @@ def show_text(aggregate: str, id: str, history: "AggregateHistory", with_events:
 
     time_text = f"since {history.time}" if history.time else "it did not exist yet"
     title = Text(printable(f"{aggregate} {id}  version {history.version}, {time_text}"))
-    state = table(msgspec.to_builtins(history.state).items(), FIELDS, headers=False, margin=2)
+    state = table(msgspec.to_builtins(history.state).items(), FIELDS, with_headers=False, margin=2)
     if not with_events:
         return Group(title, state)
     return Group(title, state, Text(), table(history.events, EVENTS))

@@ -30,9 +30,9 @@ _DELETED_BY_RETENTION: "Mapping[Kind, str]" = {
 }
 
 
-def verifying_text(aggregate: str, progress: "JobProgress", bar: bool = True) -> str:
+def verifying_text(aggregate: str, progress: "JobProgress", with_bar: bool = True) -> str:
     """Return the part of the logs that is verified, the rate, and the remaining time at this rate."""
-    return job_progress_text(f"verifying {aggregate}", progress, "records", bar)
+    return job_progress_text(f"verifying {aggregate}", progress, "records", with_bar)
 
 
 def verify_result(aggregate: str, summary: "VerifySummary") -> Result:
@@ -66,8 +66,8 @@ def _document(aggregate: str, summary: "VerifySummary") -> dict[str, Any]:
 
 
 def _comparison_document(comparison: "ShardComparison") -> dict[str, Any]:
-    if comparison.skipped:
-        return {"skipped": comparison.skipped}
+    if comparison.skip_reason:
+        return {"skipped": comparison.skip_reason}
     document: dict[str, Any] = {"aggregates": comparison.aggregates}
     if comparison.behind is not None:
         offset, end = comparison.behind
@@ -99,7 +99,7 @@ def _lines(aggregate: str, summary: "VerifySummary") -> list[str]:
         complete_comparisons = [
             comparison
             for comparison in summary.comparisons.values()
-            if not (comparison.skipped or comparison.behind)
+            if not (comparison.skip_reason or comparison.behind)
         ]
         aggregates = counted(sum(comparison.aggregates for comparison in complete_comparisons), "aggregate")
         lines.append(
@@ -123,6 +123,6 @@ def nothing_compared(summary: "VerifySummary") -> bool:
     """True if --state was given, but each shard was skipped or is empty although there are events."""
     comparisons = summary.comparisons.values()
     return bool(comparisons) and all(
-        comparison.skipped or (comparison.behind is not None and comparison.behind[0] == 0)
+        comparison.skip_reason or (comparison.behind is not None and comparison.behind[0] == 0)
         for comparison in comparisons
     )

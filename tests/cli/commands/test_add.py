@@ -28,8 +28,8 @@ def test_aggregate_and_its_test_are_added(project: Path, capfd: pytest.CaptureFi
 
 
 @pytest.mark.slow
-def test_added_code_passes_tests_and_linters(project: Path) -> None:
-    """The added code passes its tests and the linters, also with a name that the file or its test uses."""
+def test_code_passes_tests_and_linters(project: Path) -> None:
+    """A new project's code and the added code pass, also with a name that the file or its test uses."""
     names = ["purchase_order", "register", "nothing", "first"]
     for name in names:
         assert main(["add", name, "-q"]) == 0

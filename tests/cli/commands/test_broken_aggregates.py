@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.deciding.prepare import without_topics
+from cqrs_cli.deciding.prepare import aggregates_without_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.settings import load_settings
 from tests.cli.conftest import Cqrs
@@ -50,10 +50,12 @@ def test_other_aggregates_get_topics_and_status(
     broker_flags = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
     assert cqrs_with_broken_aggregate("init", "counter", *broker_flags).status == 0
     settings = load_settings({"topic_prefix": prefix}, tmp_path)
-    assert without_topics(settings, connection, ["counter", "fresh"]) == ["fresh"]
-    assert without_topics(settings, connection, ["fresh"]) == []  # `prepare` reports missing topics
+    assert aggregates_without_topics(settings, connection, ["counter", "fresh"]) == ["fresh"]
+    assert (
+        aggregates_without_topics(settings, connection, ["fresh"]) == []
+    )  # `prepare` reports missing topics
     result = cqrs_with_broken_aggregate("status", *broker_flags)
     assert result.status == 0 and "counter" in result.out and LOAD_ERROR in result.err
     result = cqrs_with_broken_aggregate("init", *broker_flags)
     assert result.status == 3 and "fresh.commands" in result.out and LOAD_ERROR in result.err
-    assert without_topics(settings, connection, ["counter", "fresh"]) == []
+    assert aggregates_without_topics(settings, connection, ["counter", "fresh"]) == []

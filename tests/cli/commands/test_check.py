@@ -72,6 +72,11 @@ def test_renamed_field_is_red(cqrs: Check, source: Path) -> None:
     assert change_document["what"] == "event Incremented, field by: is gone (renamed to step?)"
     assert "define a new event and convert this event by an upcaster" in change_document["do"]
     assert "red  counter  event Incremented, field by: is gone" in cqrs("check").out
+    report = cqrs("check", "-o", "github")
+    assert report.status == 1
+    assert (
+        "::error file=aggregates/counter.py,line=1,title=check-red::counter: event Incremented" in report.out
+    )
     assert cqrs("check", "--write").status == 0
     assert cqrs("check").status == 0
 

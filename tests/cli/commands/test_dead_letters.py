@@ -1,10 +1,13 @@
 """`cqrs dead-letters`: failed commands are listed, sent again, or dropped."""
 
+import getpass
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from cqrs_cli.cli.attribution import attribution_of
 from cqrs_cli.client.queries.dead_letters import failed_commands, retry_command
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.outcome import dead_letter
@@ -29,29 +32,38 @@ def test_retried_commands_equal_the_original() -> None:
     attributes_of_the_attempt = {"notbefore": "2999-01-01T00:00:00Z", "deferredfrom": "0/1", "attempt": "2"}
     original = {**COMMAND, "expectedversion": 3, "correlationid": "x", "data": {"a": [1, 2.50]}}
     record = letter_record(json.dumps(original | attributes_of_the_attempt).encode(), list(HEADERS))
-    (failed,) = failed_commands(iter([(0, record)]), lambda _: True)
-    assert (failed.reason, failed.message, failed.command_position, failed.id) == (
+    (failed_command,) = failed_commands(iter([(0, record)]), lambda _: True)
+    assert (
+        failed_command.reason,
+        failed_command.message,
+        failed_command.command_position,
+        failed_command.id,
+    ) == (
         "HANDLER_ERROR",
         "it raised",
         "0@7",
         "c-1",
     )
-    retried = retry_command("bank_account", failed)
-    assert retried is not None and json.loads(retried.value) == original
-    assert (retried.id, retried.subject, retried.type) == ("c-1", "acc", "bank_account.Close")
+    retried_command = retry_command("bank_account", failed_command)
+    assert retried_command is not None and json.loads(retried_command.value) == original
+    assert (retried_command.id, retried_command.subject, retried_command.type) == (
+        "c-1",
+        "acc",
+        "bank_account.Close",
+    )
 
 
 def test_binary_commands_become_documents() -> None:
     headers: Headers = [(f"ce_{name}", text.encode()) for name, text in COMMAND.items()]
-    (failed,) = failed_commands(iter([(0, letter_record(b'{"a":1}', headers))]), lambda _: True)
-    retried = retry_command("bank_account", failed)
-    assert retried is not None and json.loads(retried.value) == {**COMMAND, "data": {"a": 1}}
+    (failed_command,) = failed_commands(iter([(0, letter_record(b'{"a":1}', headers))]), lambda _: True)
+    retried_command = retry_command("bank_account", failed_command)
+    assert retried_command is not None and json.loads(retried_command.value) == {**COMMAND, "data": {"a": 1}}
 
 
 @pytest.mark.parametrize("value", [None, b"", b"{", b"[]", b'{"specversion":"1.0"}'])
 def test_unreadable_values_are_not_retried(value: bytes | None) -> None:
-    (failed,) = failed_commands(iter([(0, letter_record(value, list(HEADERS)))]), lambda _: True)
-    assert failed.command is None and retry_command("bank_account", failed) is None
+    (failed_command,) = failed_commands(iter([(0, letter_record(value, list(HEADERS)))]), lambda _: True)
+    assert failed_command.command is None and retry_command("bank_account", failed_command) is None
 
 
 @pytest.fixture
@@ -135,7 +147,15 @@ def test_dropped_letters_are_gone(
         "dead-letters", "drop", "bank_account", "--before", "0s", "-o", "json"
     ).lines == [{"dropped": 3}]
     assert cqrs_with_dead_letters("dead-letters", "list", "bank_account").out == ""
+    for aggregate_id in ("a", "b"):
+        traced = cqrs_with_dead_letters("trace", aggregate_id).out
+        assert f"dead letter  dropped by {getpass.getuser()} at 20" in traced
     assert TopicHarness(connection, prefix, tmp_path, "bank_account", partitions=2).violations() == []
+
+
+def test_actor_of_invalid_bytes_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGNAME", os.fsdecode(b"ann\xff"))
+    assert attribution_of("drop") == ("ann?", "drop")
 
 
 @pytest.mark.kafka

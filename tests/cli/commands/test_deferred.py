@@ -71,12 +71,12 @@ def test_unknown_deferred_ids_end_with_1(cqrs_on_broker: Cqrs, verb: str) -> Non
 def test_dry_runs_know_deferred_commands(cqrs_with_deferred: Cqrs) -> None:
     """A dry run recognises the id of a deferred command. It shows the time at which a new command would be due."""
     call = ("send", "bank_account", "a", "Open", "owner=Ada", "--dry-run", "-o", "json")
-    repeated = cqrs_with_deferred(*call, "--not-before", "3d", "--id", "open-a")
-    assert repeated.status == 0
-    verdict = repeated.document["outcome"]["data"]
+    repeated_result = cqrs_with_deferred(*call, "--not-before", "3d", "--id", "open-a")
+    assert repeated_result.status == 0
+    verdict = repeated_result.document["outcome"]["data"]
     assert (verdict["status"], verdict["original"]["status"]) == ("duplicate", "deferred")
-    changed = cqrs_with_deferred(*call[:4], "owner=Eve", *call[5:], "--id", "open-a")
-    assert (changed.status, changed.document["outcome"]["data"]["reason"]) == (7, "ID_REUSED")
+    changed_result = cqrs_with_deferred(*call[:4], "owner=Eve", *call[5:], "--id", "open-a")
+    assert (changed_result.status, changed_result.document["outcome"]["data"]["reason"]) == (7, "ID_REUSED")
     deferred = cqrs_with_deferred(*call, "--not-before", "2999-01-01T00:00:00Z").document["outcome"]["data"]
     assert (deferred["status"], deferred["reason"]) == ("deferred", "NOT_YET")
     assert deferred["due"] == "2999-01-01T00:00:00.000Z"

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
@@ -134,6 +135,24 @@ def test_the_suggested_command_works(project: Path, second_document: dict[str, A
     finally:
         embedded.stop_broker(demo_folder(project))
     assert (result["version"], len(result["history"])) == (4, 4)
+
+
+def test_console_shows_what_was_played(project: Path, second_document: object) -> None:
+    command = [*DEMO, "--serve", "-o", "json"]
+    with subprocess.Popen(
+        command, cwd=project, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        notes = iter(process.stderr.readline, "")
+        serving = next(note for note in notes if "serving" in note)
+        address = serving.split("http://")[1].split(";")[0]
+        url = f"http://{address}/api/projections"
+        (projection,) = json.load(urlopen(url))["projections"]
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+    assert (projection, process.returncode) == ("recent_orders", 130)
+    assert "cqrs serve" in json.loads(output)["next"]
+    assert broker_pid(project) is None
 
 
 @pytest.mark.parametrize(

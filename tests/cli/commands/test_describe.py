@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 
@@ -55,11 +56,38 @@ def test_json_is_json_schema(cqrs: Cqrs) -> None:
     assert set(cqrs("describe", "-o", "json").document["aggregates"]) >= {"bank_account", "order"}
 
 
-@pytest.mark.parametrize("output", ["text", "json"])
-def test_asyncapi_is_json_for_both_outputs(cqrs: Cqrs, output: str) -> None:
-    document = cqrs("describe", "counter", "--asyncapi", "--topic-prefix", "x.", "-o", output).document
+def test_asyncapi_has_the_topics(cqrs: Cqrs) -> None:
+    document = cqrs("describe", "counter", "--topic-prefix", "x.", "-o", "asyncapi").document
     assert document["asyncapi"] == "3.0.0"
     assert document["channels"]["counter.events"]["address"] == "x.counter.events"
+
+
+def test_records_and_data_have_schemas(cqrs: Cqrs) -> None:
+    """An aggregate's schema has the envelope; a message's schema has the data alone."""
+    names = [record["name"] for record in json.loads(cqrs("describe", "counter", "-o", "avro").out)]
+    assert names[:2] == ["counter.Increment_Record", "counter.Reset_Record"]
+    schema = cqrs("describe", "counter", "-o", "json-schema").document
+    assert schema["anyOf"][0] == {"$ref": "#/$defs/Increment.Record"}
+    for output, name in (("avro", "counter.Incremented"), ("protobuf", "message Incremented {")):
+        text = cqrs("describe", "counter", "Incremented", "-o", output).out
+        assert name in text and "eventindex" not in text
+    assert cqrs("describe", "counter", "Incremented", "-o", "json-schema").document == (
+        cqrs("describe", "counter", "Incremented", "-o", "json").document
+    )
+
+
+def test_numbers_come_from_the_contract(cqrs: Cqrs, tmp_path: Path) -> None:
+    """Without a contract a note warns that the numbers may change."""
+    assert "cqrs check --write" in cqrs("describe", "counter", "-o", "protobuf").err
+    cqrs("check", "counter", "--write")
+    contract = tmp_path / "schemas" / "counter.json"
+    document = json.loads(contract.read_text())
+    document["protobuf"]["Incremented"].insert(0, "string gone")
+    contract.write_text(json.dumps(document))
+    cqrs("check", "counter", "--write")
+    result = cqrs("describe", "counter", "-o", "protobuf")
+    assert result.err == ""
+    assert "message Incremented {\n  reserved 1;  // string gone\n  int64 by = 2;" in result.out
 
 
 @pytest.mark.parametrize(
@@ -67,7 +95,9 @@ def test_asyncapi_is_json_for_both_outputs(cqrs: Cqrs, output: str) -> None:
     [
         (["describe", "bank"], "no aggregate 'bank'"),
         (["describe", "counter", "Decrement"], "counter has no 'Decrement'; known: Increment, Reset"),
-        (["describe", "counter", "Reset", "--asyncapi"], "--asyncapi describes whole aggregates"),
+        (["describe", "counter", "Reset", "-o", "asyncapi"], "-o asyncapi describes whole aggregates"),
+        (["describe", "-o", "avro"], "-o avro describes one aggregate; name it"),
+        (["describe", "counter", "Decrement", "-o", "avro"], "counter has no 'Decrement'"),
         (["send", "counter"], "ID and COMMAND are missing; counter has Increment, Reset; see cqrs describe"),
         (["send", "counter", "a"], "COMMAND is missing; counter has Increment, Reset"),
     ],

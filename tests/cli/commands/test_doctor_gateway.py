@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.cli.main import main
-from cqrs_cli.following.gateway.token import GatewayTokens
+from cqrs_cli.following.gateway.token import Access
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.cli.conftest import Cqrs
@@ -74,7 +74,7 @@ def test_token_is_checked(
     connection: Connection, accounts: Topics, shop: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with running_gateway(
-        connection, accounts, shop / "state", read_only=True, tokens=GatewayTokens(TOKEN)
+        connection, accounts, shop / "state", read_only=True, tokens={TOKEN: Access()}
     ) as gateway:
         url = f"http://127.0.0.1:{gateway.port}"
         assert [status for status, _ in gateway_checks(capfd, "--gateway", url)] == ["ok", "ok", "warn"]

@@ -13,7 +13,7 @@ def test_partitions_without_owner_are_counted() -> None:
     checks = partition_checks(
         statuses.status_snapshot(
             statuses.decided_partition(lag=2, rates=Rates(1, 1, 0)),
-            statuses.subscribed_partition(owned=False),
+            statuses.subscribed_partition(is_owned=False),
         )
     )
     assert list(checks) == [ok("partitions", "2 partitions, 1 without an owner; lag 2")]
@@ -22,8 +22,8 @@ def test_partitions_without_owner_are_counted() -> None:
 def test_suspects_and_stops_are_warnings() -> None:
     checks = partition_checks(
         statuses.status_snapshot(
-            statuses.decided_partition(trial="on trial", lag=1),
-            statuses.subscribed_partition(stopped_at=7, way_out="--skip"),
+            statuses.decided_partition(suspect_text="on trial", lag=1),
+            statuses.subscribed_partition(stopped_at=7, remedy_command="--skip"),
         )
     )
     first, second = checks

@@ -115,7 +115,7 @@ def test_undecided_commands_are_named(
     cqrs_on_broker("send", "bank_account", "acc-42", "Open", "owner=Ada")
     broker_flags = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
     result = cqrs("send", "bank_account", "acc-42", "Deposit", "amount=5", "--dry-run", *broker_flags)
-    assert "bank_account: up to 1 command in the topic not decided yet" in result.err
+    assert "bank_account: the dry run ignores the undecided commands in the topic, at most 1" in result.err
     assert "dry run: nothing was sent\n" in result.err
 
 

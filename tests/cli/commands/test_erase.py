@@ -1,11 +1,13 @@
 """`cqrs erase` on topics of customers. The test decides the commands, as an owner would."""
 
 import json
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pexpect
 import pytest
 
 from cqrs_cli.core.decide import decide_batch
@@ -23,6 +25,8 @@ from tests.support.topic_settings import configure_topic
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
+
+CUSTOMER_MODULE = "from tests.core.personal.customer import decide, decider, evolve\n"
 
 
 class Customers:
@@ -79,9 +83,7 @@ def erase_project(cqrs: Cqrs, customers: Customers, tmp_path: Path) -> Cqrs:
     """`cqrs` in a project with two registered customers. One of them has an event with unencrypted personal data."""
     (tmp_path / "aggregates").unlink()
     (tmp_path / "aggregates").mkdir()
-    (tmp_path / "aggregates" / "customer.py").write_text(
-        "from tests.core.personal.customer import decide, decider, evolve\n"
-    )
+    (tmp_path / "aggregates" / "customer.py").write_text(CUSTOMER_MODULE)
     broker_flags = ("-b", customers.connection.bootstrap_server, "--topic-prefix", customers.topics.prefix)
 
     def call(*arguments: str) -> object:
@@ -212,3 +214,21 @@ def test_new_keys_topic_is_reported(erase_project: Cqrs, customers: Customers) -
     result = erase_project("init", "customer")
     assert result.status == 0 and f"{topics.keys} was missing, and customer has events" in result.err
     assert "was missing" not in erase_project("init", "customer").err
+
+
+@pytest.mark.program
+@pytest.mark.parametrize("answer", ["n", "", "yess"])
+def test_person_on_terminal_must_confirm(tmp_path: Path, answer: str) -> None:
+    """The other tests of this file have no terminal, and are not asked."""
+    (tmp_path / "cqrs.toml").touch()
+    (tmp_path / "aggregates").mkdir()
+    (tmp_path / "aggregates" / "__init__.py").touch()
+    (tmp_path / "aggregates" / "customer.py").write_text(CUSTOMER_MODULE)
+    command = ["-m", "cqrs_cli", "erase", "customer", "c-42", "-b", "127.0.0.1:1"]
+    child = pexpect.spawn(sys.executable, command, cwd=str(tmp_path), timeout=60, use_poll=True)
+    child.expect_exact("erase the personal fields of customer c-42? This cannot be undone. [y/N] ")
+    child.sendline(answer)
+    child.expect_exact("error: not confirmed, nothing was erased")
+    child.expect(pexpect.EOF)
+    assert child.wait() == 1
+    assert not (tmp_path / "erasures.ndjson").exists()

@@ -25,6 +25,17 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+PUBLICATION = """
+import cqrs_cli as cqrs
+from aggregates.counter import Incremented
+
+def publish(event: Incremented, at: cqrs.Recorded) -> list[cqrs.PublicEvent]:
+    return [cqrs.PublicEvent("counted", at.aggregate_id, {})]
+
+process = cqrs.Publication(publish, topic="shop.counts")
+"""
+
+
 @pytest.fixture
 def init(
     root: Path, connection: Connection, prefix: str, capfd: pytest.CaptureFixture[str]
@@ -51,6 +62,18 @@ def test_init_creates_all_topics(init: Init) -> None:
     assert len(topic_results(document)) == 10
     assert set(topic_results(document).values()) == {"created"}
     assert set(topic_results(init()[1]).values()) == {"kept"}
+
+
+@pytest.mark.kafka
+def test_init_creates_public_topics(init: Init, root: Path, prefix: str) -> None:
+    (root / "processes").mkdir()
+    (root / "processes/feed.py").write_text(PUBLICATION)
+    results = {topic["topic"]: topic for topic in init()[1]["topics"]}
+    assert results[f"{prefix}shop.counts"]["result"] == "created"
+    assert results[f"{prefix}shop.counts"]["partitions"] == 4
+    assert results[f"{prefix}process.feed.positions"]["result"] == "created"
+    _, manifests = init("--strimzi", "kafka")
+    assert f"{prefix}shop.counts" in str(manifests)
 
 
 @pytest.mark.kafka
@@ -145,7 +168,9 @@ def test_personal_fields_need_a_keys_topic(root: Path, capfd: pytest.CaptureFixt
     """The keys topic has the same number of partitions, also in manifests. Other aggregates have no keys topic."""
     shutil.copy(ROOT / "examples/customers/customers/customer.py", root / "aggregates")
     assert main(["init", "--dry-run", "--partitions", "3", "-o", "json"]) == 0
-    topics = json.loads(capfd.readouterr().out)["topics"]
+    output = capfd.readouterr()
+    assert "customer: personal fields, and no keyring is set" in output.err
+    topics = json.loads(output.out)["topics"]
     keys = [topic for topic in topics if topic["topic"].endswith(".keys")]
     assert keys == [{"topic": "customer.keys", "result": "unknown", "partitions": 3}]
     assert main(["init", "--strimzi", "kafka", "-o", "json"]) == 0

@@ -146,14 +146,6 @@ def test_invalid_aggregate_names_exit_2(tmp_path: Path) -> None:
     assert not (tmp_path / "hotel").exists()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("tool", [["ruff", "check"], ["ruff", "format", "--check"], ["mypy", "--strict"]])
-def test_a_new_projects_code_is_clean(tmp_path: Path, tool: list[str]) -> None:
-    scaffold.create(tmp_path)
-    process = subprocess.run([sys.executable, "-m", *tool, "."], cwd=tmp_path, capture_output=True, text=True)
-    assert process.returncode == 0, process.stdout
-
-
 def test_folders_with_files_are_unchanged(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "notes.txt").touch()
     assert main(["new", str(tmp_path)]) == 2

@@ -8,7 +8,7 @@ import pytest
 
 from cqrs_cli.core.messages.payload_reference import find_reference, reference_to
 from cqrs_cli.payloads.address import PayloadStoreAddress
-from cqrs_cli.payloads.sweep import SPARED
+from cqrs_cli.payloads.sweep import MIN_UNUSED_AGE
 from tests.cli.conftest import Cqrs
 from tests.payloads.bank import LARGE_NAME, Bank
 from tests.payloads.stores import EACH_STORE, FolderStore, new_store
@@ -35,7 +35,7 @@ def test_gc_keeps_payloads_that_records_need(
     (used_hash,) = store.files()
     unused_reference = store.put(b"unused", folder)
     for file in (store.path / folder).iterdir():
-        store.make_file_older(file, SPARED + 10)
+        store.make_file_older(file, MIN_UNUSED_AGE + 10)
     assert reference_to(b'{"owner":"%s"}' % (b"x" * 2000)).sha256 == used_hash
     dry_run = cqrs_on_broker("payloads", "gc", "bank_account", "--dry-run", "-o", "json").lines[0]
     assert (dry_run["kept"], dry_run["put_aside"]) == (1, {"payloads": 1, "bytes": 6})
@@ -64,7 +64,7 @@ def short_retries(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_readers_of_lost_payloads(
     single_bank: TopicHarness, cqrs: Cqrs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After the loss of a payload, readers that need the event fail, and others show its hash.
+    """After the loss of a payload, readers that need the payload fail, and other readers show its hash.
 
     A failed command is sent again by reference.
     """
@@ -83,8 +83,8 @@ def test_readers_of_lost_payloads(
     payload = bank.store.file(reference, bank.folder).read_bytes()
     bank.store.delete(reference, bank.folder)
     assert bank.decide() == ["PAYLOAD_UNAVAILABLE"]
-    (failed,) = cqrs("dead-letters", "list", "bank_account", "-o", "json", *flags).lines
-    assert failed["reason"] == "PAYLOAD_UNAVAILABLE" and reference.sha256 in failed["message"]
+    (letter,) = cqrs("dead-letters", "list", "bank_account", "-o", "json", *flags).lines
+    assert letter["reason"] == "PAYLOAD_UNAVAILABLE" and reference.sha256 in letter["message"]
     bank.store.put(payload, bank.folder)
     assert cqrs("dead-letters", "retry", "bank_account", "--all", *flags).status == 0
     assert find_reference(bank.harness.records("commands")[-1].value) == reference

@@ -7,7 +7,7 @@ from tests.cli.conftest import Cqrs
 pytestmark = pytest.mark.kafka
 
 
-def test_dry_run_names_target_partitions(cqrs_on_decisions: Cqrs) -> None:
+def test_dry_run_names_child_partitions(cqrs_on_decisions: Cqrs) -> None:
     document = cqrs_on_decisions(
         "repartition", "bank_account", "--partitions", "6", "--dry-run", "-o", "json"
     ).document
@@ -24,7 +24,7 @@ def test_dry_run_is_a_table(cqrs_on_decisions: Cqrs) -> None:
         "repartition", "bank_account", "--partitions", "4", "--dry-run"
     ).out.splitlines()
     assert title == "dry run: bank_account: 2 → 4 partitions"
-    assert header.split()[:3] == ["partition", "target", "partitions"] and len(rows) == 2
+    assert header.split()[:3] == ["partition", "child", "partitions"] and len(rows) == 2
     assert estimate.startswith("folding all shards: ")
 
 

@@ -68,6 +68,6 @@ def test_second_gateway_is_refused(project: Project) -> None:
         assert first.stderr is not None and "serving" in first.stderr.readline()
         with project.running("serve", "counter", "--port", "0") as second:
             _, output = second.communicate(timeout=60)
-        assert second.returncode == 3 and "give each gateway its own state_dir" in output
+        assert second.returncode == 3 and "cqrs serve --state-dir DIR" in output
         first.send_signal(signal.SIGTERM)
         first.communicate(timeout=60)

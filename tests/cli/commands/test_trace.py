@@ -71,7 +71,7 @@ def test_command_without_correlation_is_found(cqrs_with_correlations: Cqrs) -> N
 def test_aggregate_ids_are_searched_last(
     cqrs: Cqrs, cqrs_with_correlations: Cqrs, connection: Connection, prefix: str
 ) -> None:
-    """The result includes all messages of the correlations of its commands, also in other aggregates."""
+    """The result also includes the messages in other aggregates that have a correlation of the aggregate's commands."""
     expected = cqrs_with_correlations("trace", "order-9", *JSON).document
     result = cqrs("trace", "acc", "-b", connection.bootstrap_server, "--topic-prefix", prefix, *JSON)
     assert result.document["commands"] == expected["commands"]
@@ -89,7 +89,7 @@ def test_many_correlations_are_not_followed(
     (tmp_path / "rows.ndjson").write_text("\n".join(map(json.dumps, rows)))
     assert cqrs_with_correlations("send", "--file", "rows.ndjson").status == 0
     trace = trace_messages(connection, {"bank_account": Topics("bank_account", prefix)}, "busy", 0, print)
-    assert (trace.of_aggregate, trace.skipped_correlations, len(trace.messages)) == (True, 60, 60)
+    assert (trace.is_aggregate_id, trace.skipped_correlations, len(trace.messages)) == (True, 60, 60)
 
 
 def test_text_is_a_tree(
@@ -116,7 +116,7 @@ def test_text_is_a_tree(
 def test_missing_outcomes_are_shown(
     cqrs: Cqrs, cqrs_with_correlations: Cqrs, connection: Connection, prefix: str
 ) -> None:
-    """The tree shows missing outcomes, because a tree that ends with a command would look incomplete."""
+    """A missing outcome has a line of its own. Otherwise the tree would look cut off after its command."""
     broker_flags = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
     assert cqrs_with_correlations("send", "counter", "c", "Increment", "--id", "later").status == 0
     *_, command_line, last_line = cqrs("trace", "later", *broker_flags).out.splitlines()

@@ -61,7 +61,7 @@ class ProjectionRunner:
             thread.join()
 
     def catch_up(self) -> None:
-        plan = replace(self.plan, targets=stable_ends(self.plan))
+        plan = replace(self.plan, end_offsets=stable_ends(self.plan))
         project_partitions(plan, plan.sources, self.projection, print)
 
     def rows(self) -> list[tuple[str, int]]:

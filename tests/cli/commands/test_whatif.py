@@ -15,7 +15,12 @@ from tests.cli.conftest import Cqrs
             "--since 1h is after --at 2h",
         ),
         (["--with", "aggregates.counter", "--at", "soon"], "--at: not a time: 'soon'"),
-        (["--with", "aggregates.counter", "--format", "json"], "--format needs --out"),
+        (
+            ["--with", "aggregates.counter", "--fail-on", "acepted->rejected>0"],
+            "--fail-on: 'acepted' is not a result of commands; write --fail-on RESULT->RESULT>N or KIND>N",
+        ),
+        (["--with", "aggregates.counter", "--at", "@gone.json"], "--at: cannot read gone.json"),
+        (["--with", "aggregates.counter", "-o", "csv"], "'csv' is not one of 'text', 'json', 'github'"),
     ],
 )
 def test_a_wrong_call_ends_with_2(cqrs: Cqrs, arguments: list[str], message: str) -> None:

@@ -23,8 +23,8 @@ def test_complete_subscription_is_reported_once(cqrs: Cqrs) -> None:
             for index, claimed in enumerate(claimed_numbers):
                 ends = dict.fromkeys(subscriptions, 3) if index else {}  # the broker did not respond at first
                 claims = frozenset(subscriptions[number] for number in claimed)
-                processes = ProcessProgress(index, {}, ends, claims)
-                display.show(replace(snapshot(index, 0), processes=processes))
+                processes = ProcessProgress(index, {}, ends, claimed=claims)
+                display.show(replace(snapshot(index, 0), process_progress=processes))
         raise KeyboardInterrupt
 
     (line,) = cqrs("run", "counter", connect=connection).err.splitlines()
@@ -35,11 +35,11 @@ def test_result_without_aggregates_names_positions() -> None:
     subscription = Subscription("checkout", EventPartition("order", "order.events", 0))
     snapshot = Snapshot(
         0.0,
-        processes=ProcessProgress(
+        process_progress=ProcessProgress(
             0.0, {subscription: 7}, {subscription: 9}, events=5, commands=4, seconds=2.0
         ),
     )
     document, text = run_result(snapshot)
-    assert text == "checkout: 5 events led to 4 commands in 2 s; at 7 of 9 records"
+    assert text == "checkout: 5 events led to 4 new records in 2 s; at 7 of 9 records"
     assert document["reactions"] == {"events": 5, "commands": 4, "seconds": 2.0}
     assert document["processes"]["checkout"] == {"lag": 2, "positions": {"order.events": {"0": 7}}}

@@ -80,7 +80,7 @@ def test_error_of_run_has_its_time(cqrs: Cqrs) -> None:
     assert cqrs("status", "counter", connect=connection).err == "error: no broker; start one\n"
 
 
-def rebuilding_snapshot(time: float, folded_count: int, decided: int = 0) -> Snapshot:
+def rebuilding_snapshot(time: float, folded_count: int, decided_count: int = 0) -> Snapshot:
     """Return the snapshot of two shards, of whose 30,000 records `folded_count` are folded."""
     reports = {
         Partition("counter", n): OwnerReport(
@@ -88,7 +88,7 @@ def rebuilding_snapshot(time: float, folded_count: int, decided: int = 0) -> Sna
         )
         for n in range(2)
     }
-    return replace(snapshot(time, decided), reports=reports)
+    return replace(snapshot(time, decided_count), reports=reports)
 
 
 def test_rebuild_is_shown_and_summed_up(capfd: pytest.CaptureFixture[str]) -> None:
@@ -119,12 +119,12 @@ def test_rare_statuses_are_shown_if_counted() -> None:
 
 def test_results_have_no_zeros() -> None:
     processes = ProcessProgress(0.0, {}, {}, seconds=5.66)
-    text = run_result(replace(snapshot(0, 0), processes=processes)).text
+    text = run_result(replace(snapshot(0, 0), process_progress=processes)).text
     assert text == "0 commands decided; : at 0 of 0 records"
 
 
 def test_line_begins_with_the_rebuild() -> None:
-    text = progress_line(rebuilding_snapshot(0, 3000, decided=5), 0.0)
+    text = progress_line(rebuilding_snapshot(0, 3000, decided_count=5), 0.0)
     assert text == f"rebuilding 2 shards from 20,000 events, 10 % · 0 commands/s · {counts_text(5)}"
 
 

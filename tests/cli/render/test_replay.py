@@ -19,7 +19,7 @@ from cqrs_cli.telemetry.task_reports import JobProgress
     ],
 )
 def test_remaining_time_has_a_fitting_unit(progress: JobProgress, text: str) -> None:
-    assert replaying_text("counter", progress, bar=False) == text
+    assert replaying_text("counter", progress, with_bar=False) == text
 
 
 def test_terminal_gets_a_bar() -> None:

@@ -9,7 +9,10 @@ from cqrs_cli.core.messages.outcome import OutcomeEnvelope, Verdict
 @pytest.mark.parametrize(
     ("reason", "advice"),
     [
-        ("HANDLER_ERROR", "correct the aggregate's code, deploy it, and send the command again"),
+        (
+            "HANDLER_ERROR",
+            "correct and deploy the aggregate's code, then repeat the command: cqrs dead-letters retry a",
+        ),
         ("INVALID_PAYLOAD", "correct it, and send it again"),
     ],
 )

@@ -9,7 +9,6 @@ from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.output import printable
 from cqrs_cli.cli.result import Result
 from cqrs_cli.core.messages.event import read_event
-from cqrs_cli.formatting import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.client.envelope import ReadyCommand
@@ -17,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def dry_run(cli: Cli, commands: Sequence["ReadyCommand"], ids_may_repeat: bool) -> None:
-    """Print the outcome that each command would have now; raises `RefusedError` if one would be rejected or fail."""
+    """Print the outcome that each command would have now. Raises `RefusedError` if a command would be rejected or fail.
+
+    `ids_may_repeat`: False if cqrs chose all ids, so that no earlier command can have such an id.
+    """
     from cqrs_cli.cli.render.send import rejection_error
     from cqrs_cli.client.outcomes import is_failure
     from cqrs_cli.client.queries.simulation import Simulation
@@ -27,13 +29,13 @@ def dry_run(cli: Cli, commands: Sequence["ReadyCommand"], ids_may_repeat: bool) 
     simulations: dict[str, Simulation] = {}
     with cli.show_spinner("reading events"):
         for name in dict.fromkeys(command.aggregate for command in commands):
-            own_commands = [command for command in commands if command.aggregate == name]
+            aggregate_commands = [command for command in commands if command.aggregate == name]
             simulations[name] = Simulation(
                 connection,
                 cli.topics(name),
                 cli.aggregate(name),
                 DecisionSettings.of(cli.settings),
-                own_commands,
+                aggregate_commands,
                 ids_may_repeat,
             )
     failures = []
@@ -46,9 +48,8 @@ def dry_run(cli: Cli, commands: Sequence["ReadyCommand"], ids_may_repeat: bool) 
     for name, simulation in simulations.items():
         simulation.close()
         if simulation.undecided:
-            undecided = counted(simulation.undecided, "command")
             cli.print_note(
-                f"{name}: up to {undecided} in the topic not decided yet: the dry run ignores their effects"
+                f"{name}: the dry run ignores the undecided commands in the topic, at most {simulation.undecided:,}"
             )
     cli.print_note("dry run: nothing was sent")
     if failures:

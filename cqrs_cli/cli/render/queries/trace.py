@@ -1,13 +1,15 @@
-"""The output of `cqrs trace`: related messages as JSON, and as a tree for people."""
+"""The output of `cqrs trace` for people: related messages as a tree."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from cqrs_cli.cli.output import printable
-from cqrs_cli.client.queries.lineage import CommandNode, EventNode, Lineage
-from cqrs_cli.client.queries.messages import LinkedMessage, data_of, reason_of
+from cqrs_cli.client.queries.message_trees import CommandNode, EventSkip, MessageTrees
+from cqrs_cli.client.queries.messages import LinkedMessage, reason_of
 from cqrs_cli.client.queries.trace import TraceResult
+from cqrs_cli.client.queries.trace_document import attribution_of, subject_message_of
+from cqrs_cli.core.messages.drop_record import read_drop_record
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.formatting import counted
 from cqrs_cli.kafka.position_notation import format_position
@@ -18,81 +20,22 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
 
-def trace_document(lineage: Lineage, result: TraceResult, since: int) -> dict[str, Any]:
-    return {
-        "correlations": lineage.correlations,
-        "commands": [command_document(node) for node in lineage.roots],
-        "searched": {
-            "since": rfc3339(since),
-            "aggregates": result.searched,
-            "missing": list(result.missing),
-            "records": result.records,
-            "by": "aggregate" if result.of_aggregate else "correlation",
-        },
-    }
-
-
-def command_document(node: CommandNode) -> dict[str, Any]:
-    """Return a command with its outcome, its events and the commands that it caused."""
-    aggregate, partition, offset = node.position
-    subject_message = node.command or _subject_message(node)
-    command = node.command or node.dead_letter
-    return {
-        "aggregate": aggregate,
-        "partition": partition,
-        "offset": offset,
-        "time": rfc3339(node.time[0]),
-        "subject": subject_message.subject or None,
-        "id": (command.id if command else subject_message.causation) or None,
-        "type": (command.type if command else "") or None,
-        "causationid": (command.causation if command else "") or None,
-        "correlationid": subject_message.correlation or None,
-        "data": data_of(command) if command and command.id else None,
-        "outcome": None if node.outcome is None else data_of(node.outcome),
-        "dead_letter": None if node.dead_letter is None else _letter_document(node.dead_letter),
-        "events": [_event_document(event) for event in node.events],
-        "commands": [command_document(caused_node) for caused_node in node.commands],
-    }
-
-
-def _subject_message(node: CommandNode) -> LinkedMessage:
-    """Return the first message of the node that names the aggregate's id, else its first message."""
-    return next((message for message in node.messages if message.subject), node.messages[0])
-
-
-def _letter_document(message: LinkedMessage) -> dict[str, Any]:
-    return {"partition": message.partition, "offset": message.record.offset, "reason": reason_of(message)}
-
-
-def _event_document(node: EventNode) -> dict[str, Any]:
-    message = node.message
-    return {
-        "partition": message.partition,
-        "offset": message.record.offset,
-        "id": message.id,
-        "type": message.type,
-        "data": data_of(message),
-        "commands": [command_document(caused_node) for caused_node in node.commands],
-    }
-
-
-def searched_text(result: TraceResult, since: int) -> str:
+def searched_scope_text(result: TraceResult, since: int) -> str:
     """Return a text for messages: how many records of which aggregates were searched, and since when."""
-    return (
-        f"searched {counted(result.records, 'record')} since {rfc3339(since)} of {', '.join(result.searched)}"
-    )
+    record_text, names = counted(result.record_count, "record"), ", ".join(result.searched_aggregates)
+    return f"searched {record_text} since {rfc3339(since)} of {names}"
 
 
-def trace_text(lineage: Lineage) -> "RenderableType":
+def trace_text(trees: MessageTrees) -> "RenderableType":
     from rich.console import Group
     from rich.text import Text
     from rich.tree import Tree
 
-    trees = {name: Tree(Text(printable(name), "bold"), guide_style="dim") for name in lineage.correlations}
-    for node in lineage.roots:
+    rendered = {name: Tree(Text(printable(name), "bold"), guide_style="dim") for name in trees.correlations}
+    for node in trees.roots:
         name = next(message.correlation for message in node.messages if message.correlation)
-        _add_command(trees[name], node)
-    return Group(*(tree for tree in trees.values() if tree.children))
+        _add_command(rendered[name], node)
+    return Group(*(tree for tree in rendered.values() if tree.children))
 
 
 def _add_command(tree: "Tree", node: CommandNode) -> None:
@@ -105,8 +48,12 @@ def _add_command(tree: "Tree", node: CommandNode) -> None:
         branch.add(Text("no outcome yet", "dim"))
     if node.dead_letter is not None:
         branch.add(Text(printable(f"dead letter  {reason_of(node.dead_letter)}"), "yellow"))
+    if node.drop is not None:
+        branch.add(Text(printable(_drop_text(node.drop)), "yellow"))
     for event in node.events:
         event_branch = branch.add(_event_line(event.message))
+        for skip in event.skips:
+            event_branch.add(Text(printable(_skip_text(skip)), "yellow"))
         for caused_node in event.commands:
             _add_command(event_branch, caused_node)
     for caused_node in node.commands:
@@ -119,9 +66,9 @@ def _command_line(node: CommandNode) -> "Text":
     aggregate, partition, offset = node.position
     position = format_position(partition, offset)
     command = node.command or node.dead_letter
-    time_text = rfc3339(node.time[0])[11:]
+    time_text = rfc3339(node.timestamp)[11:]
     if command is None or not command.id:
-        subject_message = _subject_message(node)
+        subject_message = subject_message_of(node)
         aggregate_text = f"{aggregate} {subject_message.subject or '?'}"
         return Text(
             printable(
@@ -132,9 +79,27 @@ def _command_line(node: CommandNode) -> "Text":
     line = Text(printable(f"{time_text}  "), "dim")
     line.append(printable(f"{aggregate} {command.subject}  "))
     line.append(printable(command.type.removeprefix(f"{aggregate}.")), "bold")
-    line.append(f" {_compact(command.data)}")
+    line.append(f" {_compact_text(command.data)}")
     line.append(printable(f"  id {command.id}  {position}"), "dim")
+    attribution = attribution_of(command)
+    if text := " by ".join(text for text in (attribution.action, attribution.actor) if text):
+        line.append(printable(f"  {text}"), "yellow")
     return line
+
+
+def _skip_text(skip: EventSkip) -> str:
+    actor_text = f" by {skip.actor}" if skip.actor else ""
+    time_text = "" if skip.time is None else f" at {rfc3339(skip.time)}"
+    return f"process {skip.process}  skipped{actor_text}{time_text}"
+
+
+def _drop_text(message: LinkedMessage) -> str:
+    drop = read_drop_record(message.record.value)
+    actor_text = f" by {drop.actor}" if drop.actor else ""
+    return (
+        f"dead letter  dropped{actor_text} at {rfc3339(message.record.timestamp)},"
+        f" with all {counted(drop.letters, 'dead letter')} before {drop.before}"
+    )
 
 
 def _outcome_line(message: LinkedMessage) -> "Text":
@@ -166,11 +131,11 @@ def _event_line(message: LinkedMessage) -> "Text":
     version = msgspec.json.decode(message.record.value or b"{}")["aggregateversion"]
     line = Text(f"v{version}  ")
     line.append(printable(message.type.removeprefix(f"{message.aggregate}.")), "bold")
-    line.append(f" {_compact(message.data)}")
+    line.append(f" {_compact_text(message.data)}")
     return line
 
 
-def _compact(data: bytes) -> str:
+def _compact_text(data: bytes) -> str:
     """Return JSON on one line, other bytes unchanged."""
     try:
         data = msgspec.json.format(data, indent=-1)

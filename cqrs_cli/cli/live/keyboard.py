@@ -8,7 +8,7 @@ import time
 import tty
 
 
-class Keys:
+class Keyboard:
     """Reads keys without Enter, and without an echo. Use as a context manager.
 
     If stdin is not a terminal, no key is ever read.
@@ -16,7 +16,7 @@ class Keys:
     The terminal's mode is restored at the end of the block, also after an error. Ctrl-C raises `KeyboardInterrupt`.
     """
 
-    def __enter__(self) -> "Keys":
+    def __enter__(self) -> "Keyboard":
         self._input = sys.stdin.fileno() if sys.stdin.isatty() else None
         if self._input is not None:
             self._previous_mode = termios.tcgetattr(self._input)
