@@ -8,6 +8,7 @@ from msgspec.structs import replace as replace_fields
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import VersionedState, fold_next
 from cqrs_cli.core.messages.event import EventEnvelope
+from cqrs_cli.deciding.position import LogState, position
 from cqrs_cli.kafka.write_errors import is_caused_by_batch
 from cqrs_cli.ownership.claim import Claim, Judgement, judge, terminal_claim
 from tests.model.broker import last_stable
@@ -25,9 +26,9 @@ class BrokenRule(NamedTuple):
 
 
 def judge_by_progress(own_claim: Claim, committed_claim: Claim | None) -> Judgement:
-    if committed_claim is None or committed_claim.n < own_claim.n:
+    if committed_claim is None or committed_claim.number < own_claim.number:
         return Judgement.EARLIER
-    return Judgement.OWN if committed_claim.n == own_claim.n else Judgement.LATER_RUN
+    return Judgement.OWN if committed_claim.number == own_claim.number else Judgement.LATER_RUN
 
 
 def judge_without_attempts(own_claim: Claim, committed_claim: Claim | None) -> Judgement:
@@ -60,7 +61,11 @@ def ordinary_claim_as_terminal(committed_claim: Claim | None, run: str) -> Claim
     terminal = terminal_claim(committed_claim, run)
     if terminal is None or committed_claim is None:
         return None
-    return replace_fields(committed_claim, n=terminal.n)
+    return replace_fields(committed_claim, number=terminal.number)
+
+
+def position_without_events(log: LogState) -> int:
+    return position(log if log.last_outcome_command is not None else log._replace(last_event_command=None))
 
 
 TWO_RUNS = ((1, 0), (2, 0))
@@ -143,6 +148,23 @@ BROKEN_RULES = {
         Rules(failed_record_prevents_commit=False),
         Scenario("one run", ((1, 0),), (0,), faults=1),
         "a command is skipped",
+    ),
+    "a claim is committed with the group's offset, which is older than the last outcome": BrokenRule(
+        Rules(claims_first_undecided=False),
+        Scenario("one run that omits positions", ((1, 0),), (0,), faults=0, omits_positions=True),
+        "exit 5, but no operator has acted",
+    ),
+    "a position behind deleted outcomes ignores the events": BrokenRule(
+        Rules(position=position_without_events),
+        Scenario(
+            "one run that omits positions, and its outcomes are deleted",
+            ((1, 0),),
+            (0,),
+            faults=2,
+            omits_positions=True,
+            deletes_outcomes=True,
+        ),
+        "the committed log is not a prefix of the sequential result",
     ),
     "a timeout counts as caused by the batch": BrokenRule(
         Rules(is_caused_by_batch=timeouts_are_caused_by_batch),

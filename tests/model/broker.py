@@ -9,7 +9,8 @@ from cqrs_cli.ownership.claim import Claim
 
 #: `open` belongs to the owners' transactional id, `foreign` to another program's transaction. Readers of committed
 #: records see neither these records nor the records after them.
-RecordStatus = Literal["open", "foreign", "committed", "aborted", "control"]
+#: Retention has deleted a `deleted` record, which was committed.
+RecordStatus = Literal["open", "foreign", "committed", "aborted", "control", "deleted"]
 
 #: A log or group in which a marker makes a decided commit visible. Each marker is written at its own time.
 MarkerTarget = Literal["group", "events", "outcomes"]
@@ -68,9 +69,10 @@ class Broker(NamedTuple):
         claim: Claim,
         events: tuple[bytes, ...] = (),
         outcomes: tuple[bytes, ...] = (),
+        commits_position: bool = True,
     ) -> "Broker":
         """Write a transaction, whose end request is then under way."""
-        missing_markers: list[MarkerTarget] = ["group"]
+        missing_markers: list[MarkerTarget] = ["group"] if commits_position else []
         if events:
             missing_markers.append("events")
         if outcomes:
@@ -101,6 +103,15 @@ class Broker(NamedTuple):
                 return after._replace(events=_end_records(self.events, "open", "committed"))
             case "outcomes":
                 return after._replace(outcomes=_end_records(self.outcomes, "open", "committed"))
+
+    def after_retention(self) -> "Broker":
+        """Delete all outcomes, which are old."""
+        return self._replace(
+            outcomes=tuple(
+                slot._replace(status="deleted") if slot.status == "committed" else slot
+                for slot in self.outcomes
+            )
+        )
 
     def after_foreign_begin(self, target: MarkerTarget) -> "Broker":
         """Let another program open a transaction on one of the logs."""
@@ -151,6 +162,6 @@ def visible_records(log: Log, start: int, end: int) -> list[bytes]:
 
 
 def committed_records(log: Log, is_final: bool) -> list[bytes]:
-    """Return the committed records in order, visible or not."""
-    final = ("committed", "open") if is_final else ("committed",)
+    """Return the committed records in order, visible or not, or deleted since."""
+    final = ("committed", "deleted", "open") if is_final else ("committed", "deleted")
     return [slot.value for slot in log if slot.status in final]

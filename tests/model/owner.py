@@ -11,12 +11,13 @@ from msgspec.structs import replace
 from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding.log_state import causing_command
-from cqrs_cli.deciding.position import LogState, gap, position
+from cqrs_cli.deciding.position import LogState, gap
 from cqrs_cli.deciding.recover import has_lost_events
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.ownership.claim import Judgement, successor_claim
-from tests.model.broker import last_stable, visible_records
+from tests.model.broker import Broker, last_stable, visible_records
 from tests.model.deciding import decide, fold, ids_of_outcome, merge_memories, parse_outcome, unpack_state
+from tests.model.rules import Rules
 from tests.model.turn import Turn
 from tests.model.world import Shard, Steps
 
@@ -37,16 +38,27 @@ def claim(turn: Turn) -> Steps:
         yield turn.return_superseded(judgement)
         return
     own_claim = successor_claim(owner.own_claim, broker.claim, turn.shard.token)
+    if broker.offset is not None and last_stable(broker.outcomes) < len(broker.outcomes):
+        return  # the read of the last outcome waits for an open transaction
     if broker.offset is None:
         yield turn.continue_next("finds no offset to claim", own_claim=own_claim)
     else:
         knowledge = {
             "own_claim": own_claim,
             "committed_claim": broker.claim,
-            "committed": broker.offset,
             "claimed": True,
         }
-        yield from turn.commit_position("claims", broker.offset, turn.rules.after("claim"), **knowledge)
+        offset = first_undecided(turn.rules, broker)
+        yield from turn.commit_position("claims", offset, turn.rules.after("claim"), **knowledge)
+
+
+def first_undecided(rules: Rules, broker: Broker) -> int:
+    """Return the group's offset, or the offset after the last outcome if that is later."""
+    assert broker.offset is not None
+    outcomes = visible_records(broker.outcomes, 0, len(broker.outcomes))
+    if not outcomes or not rules.claims_first_undecided:
+        return broker.offset
+    return max(broker.offset, parse_outcome(outcomes[-1]).data.offset + 1)
 
 
 def read_outcomes_end(turn: Turn) -> Steps:
@@ -76,18 +88,19 @@ def judge_position(turn: Turn) -> Steps:
         partitions=1,
         start=0,
         end=command_count,
-        last_outcome=last_offset,
+        last_outcome_command=last_offset,
         last_outcome_matches=last_offset is not None,
-        outcomes_start=0,
+        outcomes_start=1
+        + max((n for n, slot in enumerate(broker.outcomes) if slot.status == "deleted"), default=-1),
         has_events=bool(events),
-        last_event=causing_command(Record(0, 0, None, events[-1])) if events else None,
+        last_event_command=causing_command(Record(0, 0, None, events[-1])) if events else None,
         last_event_matches=bool(events),
         is_new=False,
         committed=owner.committed,
         claim=owner.committed_claim,
     )
     try:
-        next_offset = position(log)
+        next_offset = turn.rules.position(log)
     except ContradictionError as error:
         yield turn.doubt(error)
         return
@@ -193,15 +206,19 @@ def loop(turn: Turn) -> Steps:
         shard = Shard("", owner.positions, owner.state, memory)
         yield turn.write_shard("applies", "loop", shard, unapplied_ids=())
     else:
-        if owner.next_offset == command_count:
+        if owner.next_offset != owner.committed:
+            yield from turn.commit_position("commits its position", owner.next_offset, "loop")
+        elif owner.next_offset == command_count:
             yield turn.end("ends: all commands are decided")
         yield from _idle(turn)
     for end in range(min(command_count, owner.next_offset + owner.batch_limit), owner.next_offset, -1):
         yield from commit_batch(turn, end)
+        if turn.scenario.omits_positions:
+            yield from commit_batch(turn, end, commits_position=False)
 
 
-def commit_batch(turn: Turn, end: int, loses_record: bool = False) -> Steps:
-    """5: Decide the commands up to `end`, and commit."""
+def commit_batch(turn: Turn, end: int, loses_record: bool = False, commits_position: bool = True) -> Steps:
+    """5: Decide the commands up to `end`, and commit, with or without the position."""
     owner, broker, stored_shard = turn.owner, turn.broker, turn.shard
     if turn.is_fenced:
         yield turn.fail(KafkaError._FENCED, end - owner.next_offset)
@@ -212,12 +229,16 @@ def commit_batch(turn: Turn, end: int, loses_record: bool = False) -> Steps:
         )
         outcomes = batch.outcomes[:-1] if loses_record else batch.outcomes
         label = f"decides {owner.next_offset} to {end - 1} and commits"
+        if not commits_position:
+            label += " without its position"
         early_write: dict[str, Any] = {}
         if not turn.rules.applies_after_commit:
             positions = owner.positions._replace(commands=end, clock=batch.clock)
             shard = Shard(owner.token, positions, batch.state, merge_memories(memory, batch.memory))
             early_write = {"shard": shard, "known_shard_positions": positions, "positions": positions}
-        broker_after = broker.after_produce(turn.number, end, owner.own_claim, batch.events, outcomes)
+        broker_after = broker.after_produce(
+            turn.number, end, owner.own_claim, batch.events, outcomes, commits_position
+        )
         yield turn.continue_at(label, "await", broker=broker_after, batch=batch, **early_write)
 
 

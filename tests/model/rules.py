@@ -8,6 +8,7 @@ from confluent_kafka import KafkaError
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import VersionedState, fold_event
 from cqrs_cli.core.messages.event import EventEnvelope
+from cqrs_cli.deciding.position import LogState, position
 from cqrs_cli.kafka.write_errors import is_caused_by_batch
 from cqrs_cli.ownership import claim as claims
 from cqrs_cli.ownership.claim import Claim, Judgement
@@ -29,6 +30,8 @@ class Rules:
     is_caused_by_batch: Callable[[KafkaError], bool] = is_caused_by_batch
     steps: tuple[str, ...] = OWNER_STEPS
     read_end: Callable[[Log], int] = len  # offset up to which an owner reads a log: the high watermark
+    position: Callable[[LogState], int] = position
+    claims_first_undecided: bool = True  # False: the claim is committed with the group's offset
     applies_after_commit: bool = True
     shard_checks_token: bool = True
     shard_checks_positions: bool = True

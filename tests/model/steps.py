@@ -3,9 +3,9 @@
 from confluent_kafka import KafkaError
 
 from cqrs_cli.ownership.claim import TERMINAL
-from tests.model.broker import Slot, Transaction, committed_records
+from tests.model.broker import Slot, Transaction, committed_records, last_stable
 from tests.model.deciding import reference
-from tests.model.owner import commit_batch
+from tests.model.owner import commit_batch, first_undecided
 from tests.model.rules import Rules
 from tests.model.supervisor import STEPS
 from tests.model.turn import Turn
@@ -97,7 +97,7 @@ def _owner_after_commit(owner: Owner, world: World) -> Owner:
         step="loop",
         batch=None,
         next_offset=batch.end,
-        committed=batch.end,
+        committed=batch.end if "group" in transaction.missing_markers else owner.committed,
         batch_limit=2,
         positions=before._replace(commands=batch.end, outcomes=outcomes, clock=batch.clock),
         state=batch.state,
@@ -130,7 +130,8 @@ def driver_steps(scenario: Scenario, rules: Rules, world: World) -> Steps:
         if terminal is None or broker.offset is None or broker.epoch != driver_number:
             yield Step("driver: finds that it has lost the partition", gone)
         else:
-            world_after = gone._replace(broker=broker.after_produce(driver_number, broker.offset, terminal))
+            offset = first_undecided(rules, broker)
+            world_after = gone._replace(broker=broker.after_produce(driver_number, offset, terminal))
             yield Step("driver: commits a terminal claim", world_after)
 
 
@@ -140,10 +141,19 @@ def faults(scenario: Scenario, rules: Rules, world: World) -> Steps:
     if transaction is not None and not transaction.is_final:
         yield Step("fault: the transaction times out", world._replace(broker=broker.after_fence(None)))
     is_idle = all(owner.step in _LONG_STEPS for owner in world.owners)
-    if is_idle and broker.offset is not None and not broker.hides_offset_commit:
+    is_outcome_deleted = any(slot.status == "deleted" for slot in broker.outcomes)
+    if is_idle and broker.offset is not None and not broker.hides_offset_commit and not is_outcome_deleted:
         claimed = frozenset(claim for claim in world.claimed if claim[1] != TERMINAL)
         expired = broker._replace(offset=None, claim=None)
         yield Step("fault: the committed offset expires", world._replace(broker=expired, claimed=claimed))
+    if (
+        scenario.deletes_outcomes
+        and is_idle
+        and broker.offset is not None
+        and all(owner.step != "loop" or owner.committed == owner.next_offset for owner in world.owners)
+        and last_stable(broker.outcomes) == len(broker.outcomes)
+    ):
+        yield Step("fault: retention deletes the outcomes", world._replace(broker=broker.after_retention()))
     if Slot("foreign") not in broker.events + broker.outcomes:
         for target in ("events", "outcomes"):
             yield Step(

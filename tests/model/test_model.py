@@ -44,6 +44,25 @@ SCENARIOS = [
     NEW_RUN,
     RETIRED_RUN,
     replace(RUNS_ON_TWO_MACHINES, name="two runs, and a repeated command", faults=0, commands=REPEATED),
+    replace(ONE_RUN, name="one run that omits positions", faults=1, omits_positions=True),
+    replace(
+        ONE_RUN,
+        name="one run that omits positions, and its outcomes are deleted",
+        omits_positions=True,
+        deletes_outcomes=True,
+    ),
+    replace(RETRY, name="two attempts that omit positions", omits_positions=True),
+    replace(NEW_RUN, name="two runs that omit positions, markers come late", omits_positions=True),
+    replace(
+        RUNS_ON_TWO_MACHINES,
+        name="two runs on two machines that omit positions",
+        faults=0,
+        omits_positions=True,
+    ),
+    pytest.param(
+        replace(RETIRED_RUN, name="a retired run that omits positions", omits_positions=True),
+        marks=pytest.mark.slow,
+    ),
 ]
 
 #: Larger scenarios. Unbounded scenarios are explored up to a number of worlds.
@@ -51,6 +70,7 @@ DEEPER = [
     replace(ONE_RUN, faults=4),
     replace(RETRY, faults=1),
     replace(NEW_RUN, faults=1),
+    replace(NEW_RUN, name="two runs that omit positions", faults=1, omits_positions=True),
     replace(RETIRED_RUN, faults=1),
     replace(RUNS_ON_ONE_MACHINE, name="two runs on one machine, markers come late", late_markers=True),
     replace(RUNS_ON_ONE_MACHINE, faults=2, starts=3),

@@ -96,6 +96,8 @@ class Scenario:
     may_be_retired: bool = False  # whether the driver may retire the first run
     warms: bool = False  # whether owners fold before they fence
     late_markers: bool = False  # whether a commit becomes visible in each log at its own time
+    omits_positions: bool = False  # whether a batch may be committed without its position
+    deletes_outcomes: bool = False  # whether retention may delete the outcomes
     commands: Commands = field(default=IN_SEQUENCE, repr=False)
 
     def first_world(self) -> World:

@@ -37,22 +37,22 @@ from tests.model.erasing.world import (
 
 def recover_memory(rules: Rules, world: World, copy: Copy) -> Memory:
     """Return an owner's memory after a copy and the later records of the logs, without ids."""
-    key_table, later_events = copy.cache.key_table, world.events[copy.events :]
+    subject_keys, later_events = copy.cache.subject_keys, world.events[copy.events :]
     for record in world.keys[copy.cache.keys :]:
         if not isinstance(record, CompactedRecord):
-            key_table = key_table.with_record(record)
+            subject_keys = subject_keys.with_record(record)
     for event in later_events:
         if event.type == ERASED and rules.erased_ends_its_key:
-            key_table = key_table.with_erased(erased_kid(event.data))
-    state = state_of(decrypt_message("state", copy.state, active_kid(key_table)))
+            subject_keys = subject_keys.with_erased(erased_kid(event.data))
+    state = state_of(decrypt_message("state", copy.state, active_kid(subject_keys)))
     for event in later_events:
         data = (
             event.data
             if event.type == ERASED
-            else decrypt_message("event", event.data, active_kid(key_table))
+            else decrypt_message("event", event.data, active_kid(subject_keys))
         )
         state = fold(state, event.type, data)
-    return Memory(state, key_table)
+    return Memory(state, subject_keys)
 
 
 class Decision(NamedTuple):
@@ -80,7 +80,7 @@ def decide(
         return _erase(rules, unchanged)
     if command.kind == "resubmission":
         return _decide_resubmission(rules, command, unchanged)
-    fingerprint = _fingerprint(rules, command.text, active_kid(memory.key_table) or key_of(key_count).kid)
+    fingerprint = _fingerprint(rules, command.text, active_kid(memory.subject_keys) or key_of(key_count).kid)
     if (first_fingerprint := dict(memory.ids).get(command.id)) is not None:
         try:
             check_id(DedupEntry(0, 0, "accepted", 1, 1, first_fingerprint), fingerprint, 0)
@@ -89,7 +89,7 @@ def decide(
         return unchanged._replace(status="duplicate")
     if command.kind == "defer":
         keyed = _with_key(unchanged)
-        data = encrypt_text("command", command.text, active_kid(keyed.memory.key_table))
+        data = encrypt_text("command", command.text, active_kid(keyed.memory.subject_keys))
         return keyed._replace(status="deferred", deferred=DeferredWrite(data, offset))
     return _write(command.id, command.text, fingerprint, unchanged)
 
@@ -101,24 +101,24 @@ def _fingerprint(rules: Rules, text: str, kid: str) -> int:
 
 def _erase(rules: Rules, before: Decision) -> Decision:
     memory = before.memory
-    events = decide_erase(Erase(), active_kid(memory.key_table))
+    events = decide_erase(Erase(), active_kid(memory.subject_keys))
     if not events:
         return before
     [erased] = events
-    data, key_table = encode_json(erased), memory.key_table.with_record(None)
+    data, subject_keys = encode_json(erased), memory.subject_keys.with_record(None)
     if rules.erased_ends_its_key:
-        key_table = key_table.with_erased(erased.key)
-    after = memory._replace(state=fold(memory.state, ERASED, data), key_table=key_table)
+        subject_keys = subject_keys.with_erased(erased.key)
+    after = memory._replace(state=fold(memory.state, ERASED, data), subject_keys=subject_keys)
     return before._replace(status="accepted", memory=after, event=Event(ERASED, data), keys=(None,))
 
 
 def _decide_resubmission(rules: Rules, command: Command, before: Decision) -> Decision:
     deferred, memory = before.deferred, before.memory
     assert deferred is not None
-    kid, key_table = message_kid("command", deferred.data), memory.key_table
+    kid, subject_keys = message_kid("command", deferred.data), memory.subject_keys
     without_deferred = before._replace(deferred=None)
-    text = text_of(decrypt_message("command", deferred.data, active_kid(key_table)))
-    if kid is not None and key_table.is_erased(kid) and rules.deferred_writes_end_with_key:
+    text = text_of(decrypt_message("command", deferred.data, active_kid(subject_keys)))
+    if kid is not None and subject_keys.is_erased(kid) and rules.deferred_writes_end_with_key:
         return without_deferred._replace(
             status="rejected", memory=_remember(memory, command.id, fingerprint_of(text))
         )
@@ -128,7 +128,7 @@ def _decide_resubmission(rules: Rules, command: Command, before: Decision) -> De
 def _write(id: str, text: str, fingerprint: int, before: Decision) -> Decision:
     keyed = _with_key(before)
     memory = keyed.memory
-    kid = active_kid(memory.key_table)
+    kid = active_kid(memory.subject_keys)
     event = Event(WRITTEN, encrypt_text("event", text, kid))
     state = fold(memory.state, WRITTEN, decrypt_message("event", event.data, kid))
     after = _remember(memory._replace(state=state), id, fingerprint)
@@ -142,8 +142,8 @@ def _remember(memory: Memory, id: str, fingerprint: int) -> Memory:
 def _with_key(before: Decision) -> Decision:
     """Return the decision with an active key, which is created if there is none."""
     memory = before.memory
-    if memory.key_table.current is not None:
+    if memory.subject_keys.current is not None:
         return before
     record = WrappedKey(key_of(before.key_count).kid, "master", "")
-    after = memory._replace(key_table=memory.key_table.with_record(record))
+    after = memory._replace(subject_keys=memory.subject_keys.with_record(record))
     return before._replace(memory=after, key_count=before.key_count + 1, keys=(record,))

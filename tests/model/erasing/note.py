@@ -15,7 +15,7 @@ from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.personal.encrypted_data import decrypt_data, encrypt_data
 from cqrs_cli.core.personal.encryption import DataKey, ValueLocation
 from cqrs_cli.core.personal.personal_fields import Personal
-from cqrs_cli.keys.topic import KeyTable
+from cqrs_cli.keys.topic import SubjectKeys
 
 
 class Write(cqrs.Command):
@@ -132,9 +132,9 @@ def message_kid(message_type: str, data: bytes) -> str | None:
     return next(iter(kids_of_data(data)), None)
 
 
-def active_kid(key_table: KeyTable) -> str | None:
+def active_kid(subject_keys: SubjectKeys) -> str | None:
     """Return the id of the active key; None if there is none."""
-    return None if key_table.current is None else key_table.current.kid
+    return None if subject_keys.current is None else subject_keys.current.kid
 
 
 def _location(message_type: str) -> ValueLocation:

@@ -54,7 +54,7 @@ def _check_memory(rules: Rules, world: World) -> str:
         return ""
     for copy in world.copies.values():
         recovered_memory = recover_memory(rules, world, copy)
-        if active_kid(recovered_memory.key_table) != active_kid(owner.memory.key_table):
+        if active_kid(recovered_memory.subject_keys) != active_kid(owner.memory.subject_keys):
             return "an owner has another key than an owner that starts now"
         if recovered_memory.state != owner.memory.state:
             return "an owner has another state than an owner that starts now"
@@ -86,13 +86,13 @@ def _check_erased_texts(world: World, erased_events: tuple[Event, ...]) -> str:
         event.data: message_kid("event", event.data) for event in erased_events if event.type != ERASED
     }
     record = last_record(world.keys)
-    key_tables = [
-        world.projection.key_table,
-        world.cache.key_table,
-        *(copy.cache.key_table for copy in world.copies.values()),
+    subject_keys_list = [
+        world.projection.subject_keys,
+        world.cache.subject_keys,
+        *(copy.cache.subject_keys for copy in world.copies.values()),
     ]
-    key_tables += [world.owner.memory.key_table] if world.owner else []
-    existing_kids = {active_kid(key_table) for key_table in key_tables}
+    subject_keys_list += [world.owner.memory.subject_keys] if world.owner else []
+    existing_kids = {active_kid(subject_keys) for subject_keys in subject_keys_list}
     existing_kids |= set() if record is None else {record.kid}
     if (existing_kids - {None}) & set(kids_by_data.values()):
         return "the key of an erased text still exists"

@@ -197,11 +197,11 @@ def _idle_owner_steps(rules: Rules, world: World, owner: Owner) -> Steps:
     memory, deferred = owner.memory, world.deferred
     state_json = encode_json(memory.state)
     state = (
-        encrypt_text("state", text_of(state_json), active_kid(memory.key_table))
+        encrypt_text("state", text_of(state_json), active_kid(memory.subject_keys))
         if rules.encrypts_states
         else state_json
     )
-    shard, cache = Copy(len(world.events), state), Cache(memory.key_table, len(world.keys))
+    shard, cache = Copy(len(world.events), state), Cache(memory.subject_keys, len(world.keys))
     if world.cache != cache:
         yield "the cache is written", world._replace(cache=cache)
     if world.shard != shard and (world.cache == cache or not rules.cache_before_shard):
@@ -209,9 +209,9 @@ def _idle_owner_steps(rules: Rules, world: World, owner: Owner) -> Steps:
     if (
         world.remaining_faults.rewraps == 1
         and rules.only_owner_rewraps
-        and memory.key_table.current is not None
+        and memory.subject_keys.current is not None
     ):
-        keys = (*world.keys, memory.key_table.current)
+        keys = (*world.keys, memory.subject_keys.current)
         yield (
             f"{FAULT} the owner re-wraps its key",
             world._replace(keys=keys, remaining_faults=world.faults_with(rewraps=0)),
@@ -256,10 +256,12 @@ def _decide(rules: Rules, world: World, owner: Owner, size: int) -> tuple[str, W
 
 def _projection_steps(rules: Rules, world: World, reader: Projection) -> Steps:
     if reader.keys < world.visible_ends[1]:
-        key_table = reader.key_table
+        subject_keys = reader.subject_keys
         for record in world.keys[reader.keys : world.visible_ends[1]]:
-            key_table = key_table if isinstance(record, CompactedRecord) else key_table.with_record(record)
-        after = reader._replace(key_table=key_table, keys=world.visible_ends[1])
+            subject_keys = (
+                subject_keys if isinstance(record, CompactedRecord) else subject_keys.with_record(record)
+            )
+        after = reader._replace(subject_keys=subject_keys, keys=world.visible_ends[1])
         yield "the projection reads keys", world._replace(projection=after)
     if reader.events < world.visible_ends[0]:
         event = world.events[reader.events]
@@ -271,7 +273,7 @@ def _project_erased(rules: Rules, world: World, after: Projection, data: bytes) 
     if rules.projections_subscribe:
         after = after._replace(rows=frozenset())
     if rules.erased_ends_its_key:
-        after = after._replace(key_table=after.key_table.with_erased(erased_kid(data)))
+        after = after._replace(subject_keys=after.subject_keys.with_erased(erased_kid(data)))
     yield "the projection handles Erased", world._replace(projection=after)
 
 
@@ -279,17 +281,19 @@ def _project_written(rules: Rules, world: World, after: Projection, data: bytes)
     """Project a written text. By the rule, the reader knows the high watermark of the keys, which includes records that
     are not visible yet, and waits for them.
     """
-    kid, key_table = message_kid("event", data) or "", after.key_table
-    treatment = key_table.treatment(kid, after.keys, len(world.keys) if rules.high_watermark else after.keys)
+    kid, subject_keys = message_kid("event", data) or "", after.subject_keys
+    treatment = subject_keys.treatment(
+        kid, after.keys, len(world.keys) if rules.high_watermark else after.keys
+    )
     row = "erased"
-    if treatment == "open":
+    if treatment == "decrypt":
         row = text_of(decrypt_message("event", data, kid))
-    elif not rules.values_name_keys and key_table.current is not None:
+    elif not rules.values_name_keys and subject_keys.current is not None:
         try:
-            row = text_of(decrypt_with_wrong_key(data, key_table.current.kid))
+            row = text_of(decrypt_with_wrong_key(data, subject_keys.current.kid))
         except DamagedValueError:
             row = "DAMAGED"
-    elif treatment == "wait":
+    elif treatment == "read more":
         return
     elif all(event.type != ERASED for event in world.events[after.events :]):
         row = "LOST"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from cqrs_cli.keys.topic import KeyTable, WrappedKey
+from cqrs_cli.keys.topic import SubjectKeys, WrappedKey
 from tests.model.erasing.note import Note, data_of
 
 
@@ -44,7 +44,7 @@ class Memory(NamedTuple):
     """An owner's memory: the state, the key table and the remembered ids."""
 
     state: Note = Note()
-    key_table: KeyTable = KeyTable()
+    subject_keys: SubjectKeys = SubjectKeys()
     ids: tuple[tuple[str, int], ...] = ()  # remembered ids with their fingerprints
 
 
@@ -73,7 +73,7 @@ class Owner(NamedTuple):
 class Cache(NamedTuple):
     """The keys in an owner's cache on disk. `keys` is the number of records read of the topic."""
 
-    key_table: KeyTable = KeyTable()
+    subject_keys: SubjectKeys = SubjectKeys()
     keys: int = 0
 
 
@@ -93,7 +93,7 @@ NOTHING = Copy(0, data_of(""))
 
 class Projection(NamedTuple):
     events: int = 0
-    key_table: KeyTable = KeyTable()
+    subject_keys: SubjectKeys = SubjectKeys()
     keys: int = 0
     rows: frozenset[str] = frozenset()
 
