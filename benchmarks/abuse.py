@@ -25,7 +25,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # they are it
 )
 
 from benchmarks.environment import Environment, anonymous_memory, open_accounts, send_deposits
-from cqrs_cli.system.limits import raise_descriptors
+from cqrs_cli.system.limits import raise_descriptor_limit
 
 #: Events of the only account, whose history is requested.
 EVENTS = 20_000
@@ -56,7 +56,7 @@ def fill(environment: Environment) -> None:
 
 def attack_all(server: int, port: int) -> list[dict[str, Any]]:
     """Return a row for each attack on the gateway with this process id."""
-    raise_descriptors(10_000)
+    raise_descriptor_limit(10_000)
     while _timed_get(port, "/readyz")[0] != 200:
         time.sleep(0.2)
     return [_measure_attack(server, port, label, attack) for label, attack in ATTACKS.items()]

@@ -6,7 +6,15 @@ from contextlib import closing
 from pathlib import Path
 
 from benchmarks import peer
-from benchmarks.environment import Environment, new_environment, new_id, open_accounts, send_deposits
+from benchmarks.collector import collector
+from benchmarks.environment import (
+    Environment,
+    loopback_bytes,
+    new_environment,
+    new_id,
+    open_accounts,
+    send_deposits,
+)
 from benchmarks.personal import NAME, add_personal_account, deposit_data
 from benchmarks.report import report
 from cqrs_cli.core.stored import DedupEntry
@@ -27,6 +35,9 @@ def main() -> None:
     options.add_argument("--ids", choices=("uuid7", "random"), default="uuid7")
     options.add_argument("--remembered", type=int, default=0, help="ids in each shard before it begins")
     options.add_argument("--personal", type=int, default=0, help="in turn, with so many personal fields")
+    options.add_argument(
+        "--sampled", type=float, help="in turn, with a collector, and this percentage sampled"
+    )
     options.add_argument("--runs", type=int, default=3, help="with a warm broker, after one with a cold one")
     options.add_argument("--peer", type=Path, help="folder of the Kafka Streams peer (kstreams/run.sh in it)")
     arguments = options.parse_args()
@@ -39,6 +50,11 @@ def main() -> None:
             rows.append(_measure_cqrs(environment, arguments, f"r{number}.", broker))
             if arguments.personal:
                 rows.append(_measure_cqrs(environment, arguments, f"m{number}.", broker, arguments.personal))
+            if arguments.sampled is not None:
+                with collector():
+                    rows.append(_measure_cqrs(environment, arguments, f"u{number}.", broker, sampled=0.0))
+                    share = arguments.sampled / 100
+                    rows.append(_measure_cqrs(environment, arguments, f"s{number}.", broker, sampled=share))
             for dedup in peer.DEDUP if arguments.peer else ():
                 rows.append(_measure_peer(environment, arguments, f"p{number}{dedup}.", broker, dedup))
     report("backlog", rows)
@@ -53,35 +69,50 @@ def _topics_with_accounts(
 
 
 def _measure_cqrs(
-    environment: Environment, arguments: argparse.Namespace, prefix: str, warmth: str, fields: int = 0
+    environment: Environment,
+    arguments: argparse.Namespace,
+    prefix: str,
+    warmth: str,
+    fields: int = 0,
+    sampled: float | None = None,
 ) -> dict[str, object]:
-    """Measure cqrs. `fields`: the number of personal fields in each command."""
+    """Measure cqrs. `fields`: the number of personal fields in each command. `sampled`: the share of commands with
+    spans; None without a collector.
+    """
     topics = _topics_with_accounts(environment, arguments, prefix, personal=fields > 0)
     run = ("run", topics.aggregate, "--once", "--topic-prefix", prefix)
     environment.cqrs(*run)
     if arguments.remembered:
         _write_remembered_ids(environment, arguments, prefix)
     send_deposits(
-        environment, topics, arguments.commands, arguments.accounts, arguments.ids, deposit_data(fields)
+        environment,
+        topics,
+        arguments.commands,
+        arguments.accounts,
+        arguments.ids,
+        deposit_data(fields),
+        sampled or 0.0,
     )
-    broker_before = environment.broker_cpu()
+    broker_before, bytes_before = environment.broker_cpu(), loopback_bytes()
     summary = environment.cqrs(*run)
-    broker_seconds = environment.broker_cpu() - broker_before
+    broker_seconds, wire_bytes = environment.broker_cpu() - broker_before, loopback_bytes() - bytes_before
     assert summary["accepted"] == arguments.commands, summary
     us_per_command = 1e6 / arguments.commands
     return {
-        "what": f"cqrs{_description(arguments, fields)}, {warmth} broker",
+        "what": f"cqrs{_description(arguments, fields, sampled)}, {warmth} broker",
         "commands_per_s": arguments.commands / summary["seconds"],
         "cpu_us_per_command": (summary["cpu_seconds"] + broker_seconds) * us_per_command,
         "owners_us": summary["cpu_seconds"] * us_per_command,
         "broker_us": broker_seconds * us_per_command,
+        "wire_bytes_per_command": wire_bytes / arguments.commands,
     }
 
 
-def _description(arguments: argparse.Namespace, fields: int) -> str:
-    """Describe ids and personal fields that differ from the default figures."""
+def _description(arguments: argparse.Namespace, fields: int, sampled: float | None) -> str:
+    """Describe ids, personal fields and spans that differ from the default figures."""
     description = "" if arguments.ids == "uuid7" else f", {arguments.ids} ids"
     description += f", {fields} personal" if fields else ""
+    description += "" if sampled is None else f", {sampled:.1%} sampled"
     return description + (f", {arguments.remembered:,} remembered a shard" if arguments.remembered else "")
 
 
@@ -92,7 +123,9 @@ def _write_remembered_ids(environment: Environment, arguments: argparse.Namespac
     plan = prepare(settings, environment.connection, {"bank_account": aggregate})
     now = time.time_ns() // 1_000_000
     for partition in plan.partitions():
-        with closing(open_shard(plan.shard(partition), plan.identity(partition, aggregate)).store) as store:
+        with closing(
+            open_shard(plan.shard_folder(partition), plan.identity(partition, aggregate)).store
+        ) as store:
             for start in range(0, arguments.remembered, 20_000):
                 ids = {
                     (f"acc-{n % arguments.accounts}", new_id(arguments.ids)): DedupEntry(
@@ -110,15 +143,16 @@ def _measure_peer(
     topics = _topics_with_accounts(environment, arguments, prefix)
     send_deposits(environment, topics, arguments.commands, arguments.accounts, arguments.ids)
     total = arguments.commands + arguments.accounts
-    broker_before = environment.broker_cpu()
+    broker_before, bytes_before = environment.broker_cpu(), loopback_bytes()
     figures = peer.backlog(environment, arguments.peer, topics, total, dedup)
-    broker_seconds = environment.broker_cpu() - broker_before
+    broker_seconds, wire_bytes = environment.broker_cpu() - broker_before, loopback_bytes() - bytes_before
     return {
         "what": f"{peer.name_of(dedup)}, {warmth} broker",
         "commands_per_s": figures["commands_per_s"],
         "cpu_us_per_command": (figures["cpu_s"] + broker_seconds) * 1e6 / total,
         "owners_us": figures["cpu_s"] * 1e6 / total,
         "broker_us": broker_seconds * 1e6 / total,
+        "wire_bytes_per_command": wire_bytes / total,
     }
 
 

@@ -1,7 +1,8 @@
 """Time until a machine has decided its first command: with its shards, with checkpoints and a tail, with the log alone.
 
 The owners of all partitions run in one process, without Spark. `--whole` also measures `cqrs run`, from its start until
-a waiting command has its outcome. A machine with its own shards folds nothing: the difference counts.
+a waiting command has its outcome. A machine with its own shards folds nothing, so the difference from its time is the
+time to build the shards.
 """
 
 import argparse

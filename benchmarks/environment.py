@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import secrets
 import shutil
 import signal
 import subprocess
@@ -81,6 +82,12 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def loopback_bytes() -> int:
+    """Return the bytes that all processes of this machine have sent to each other over its loopback interface."""
+    lines = Path("/proc/net/dev").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.split()[0] == "lo:")
+
+
 def tree_cpu_seconds(pid: int) -> float:
     """Return the CPU seconds of a process and of all its living descendants; 0 if it is gone."""
     try:
@@ -128,11 +135,14 @@ def new_id(kind: str) -> str:
     return uuid7() if kind == "uuid7" else str(uuid.uuid4())
 
 
-def command_bytes(kind: str, subject: str, data: str, command_id: str, name: str = "bank_account") -> bytes:
-    """Return a serialized command."""
+def command_bytes(
+    kind: str, subject: str, data: str, command_id: str, name: str = "bank_account", sampled: bool = False
+) -> bytes:
+    """Return a serialized command; with a trace if it is sampled."""
+    trace = f'"traceparent":"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01",' if sampled else ""
     return (
         f'{{"specversion":"1.0","id":"{command_id}","source":"/benchmark","type":"{name}.{kind}",'
-        f'"subject":"{subject}","data":{data}}}'
+        f'"subject":"{subject}",{trace}"data":{data}}}'
     ).encode()
 
 
@@ -156,12 +166,14 @@ def send_deposits(
     accounts: int,
     ids: str = "uuid7",
     data: str = '{"amount":5}',
+    sampled: float = 0.0,
 ) -> None:
-    """Send this number of deposits to random accounts."""
+    """Send this number of deposits to random accounts; `sampled`: the share of commands with a sampled trace."""
     generator = random.Random(1)
     with CommandProducer(environment.connection, "murmur2", bulk=True, reports=False) as sender:
         for _ in range(commands):
             subject = f"acc-{generator.randrange(accounts)}"
-            command = command_bytes("Deposit", subject, data, new_id(ids), topics.aggregate)
+            is_sampled = sampled > 0 and generator.random() < sampled
+            command = command_bytes("Deposit", subject, data, new_id(ids), topics.aggregate, is_sampled)
             sender.send(topics.commands, subject.encode(), command)
         sender.flush()

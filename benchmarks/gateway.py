@@ -1,4 +1,4 @@
-"""Compare the gateway with a client: commands sent one at a time until their outcomes, and reads.
+"""Compare the gateway with a client that waits for each outcome before it sends the next command; measure reads.
 
 Reads are given per second of the gateway's own processor time: the rate of one core. The slow clients request events
 from the beginning, and never read.

@@ -1,7 +1,6 @@
 """Latency at a given rate: from a sent command to its outcome (read_committed), as a client measures it.
 
-Each row also has the cores that the broker and the owners use on average. With a peer, the last rows compare `cqrs`
-with it: a ratio below 1 means that `cqrs` is faster, or uses less processor time.
+Each row also has the cores that the broker and the owners use on average.
 """
 
 import argparse
@@ -12,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import confluent_kafka
 
@@ -31,7 +29,7 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.offsets import committed_offsets_now
 from cqrs_cli.kafka.readers import bounds
-from cqrs_cli.kafka.topics.partitioner import target_partition
+from cqrs_cli.kafka.topics.partitioner import producer_partition
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.claim import TERMINAL, parse_claim
 
@@ -41,7 +39,9 @@ ACCOUNTS = 1000
 def main() -> None:
     """Read the options, measure, report."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--rate", type=int, default=200, help="commands per second")
+    options.add_argument(
+        "--rate", type=int, action="append", help="commands per second, 200 by default; may be repeated"
+    )
     options.add_argument("--seconds", type=float, default=20.0)
     options.add_argument("--partitions", type=int, default=4)
     options.add_argument("--runs", type=int, default=5)
@@ -55,6 +55,9 @@ def main() -> None:
     options.add_argument(
         "--commit-ms", type=int, default=peer.LOW_LATENCY_COMMIT_MS, help="the peer's commit interval"
     )
+    options.add_argument(
+        "--dedup", choices=peer.DEDUP, action="append", help="the peer in this mode only; may be repeated"
+    )
     arguments = options.parse_args()
     rows = []
     with new_environment() as environment:
@@ -62,39 +65,26 @@ def main() -> None:
         open_accounts(environment, topics, ACCOUNTS)
         with running_decider(environment, topics, arguments.partitions) as run:
             warm_up(environment, topics, arguments)
-            rows += _measure_runs(environment, topics, arguments, f"cqrs at {arguments.rate}/s", run.pid)
-        for dedup in peer.DEDUP if arguments.peer else ():
+            rows += _measure_runs(environment, topics, arguments, "cqrs", run.pid)
+        for dedup in (arguments.dedup or peer.DEDUP) if arguments.peer else ():
             peer_topics = environment.topics("bank_account", arguments.partitions, f"peer-{dedup}.")
             open_accounts(environment, peer_topics, ACCOUNTS)
             with running_peer(environment, peer_topics, arguments, dedup) as run:
                 warm_up(environment, peer_topics, arguments)
-                label = f"{peer.name_of(dedup)} at {arguments.rate}/s, commits every {arguments.commit_ms} ms"
-                rows += _measure_runs(environment, peer_topics, arguments, label, run.pid)
-    report("latency in ms", [*rows, *_ratios(rows)])
+                rows += _measure_runs(environment, peer_topics, arguments, peer.name_of(dedup), run.pid)
+    report("latency in ms", rows)
 
 
 def _measure_runs(
-    environment: Environment, topics: Topics, arguments: argparse.Namespace, label: str, pid: int
+    environment: Environment, topics: Topics, arguments: argparse.Namespace, system: str, pid: int
 ) -> list[dict[str, object]]:
-    return [_measure(environment, topics, arguments, label, pid) for _ in range(arguments.runs)]
-
-
-def _ratios(rows: list[dict[str, Any]]) -> list[dict[str, object]]:
-    """Return a row for each peer: the medians of `cqrs`, divided by the medians of the peer."""
-    labels = list(dict.fromkeys(row["what"] for row in rows))
-    medians = {
-        label: {
-            name: statistics.median(row[name] for row in rows if row["what"] == label)
-            for name in ("p50", "p90", "p99", "mean", "broker_cores", "owner_cores")
-        }
-        for label in labels
-    }
-    own_medians = medians[labels[0]]
-    return [
-        {"what": f"cqrs / {label}"}
-        | {name: own_medians[name] / value for name, value in medians[label].items()}
-        for label in labels[1:]
-    ]
+    """Measure each rate `arguments.runs` times."""
+    rows = []
+    for rate in arguments.rate or [200]:
+        rate_arguments = argparse.Namespace(**{**vars(arguments), "rate": rate})
+        for _ in range(arguments.runs):
+            rows.append(_measure(environment, topics, rate_arguments, f"{system} at {rate}/s", pid))
+    return rows
 
 
 @contextmanager
@@ -238,7 +228,7 @@ def _send(
         key, value = subject.encode(), command_bytes("Deposit", subject, '{"amount":5}', command_id)
         if due is not None:
             due_times[command_id] = due
-        partition = target_partition("murmur2", key, arguments.partitions)
+        partition = producer_partition("murmur2", key, arguments.partitions)
         producer.produce(topics.commands, value, key, partition, headers=dict(HEADERS))
 
     # The sender's start is not measured: its producer id, metadata and connection to the leader take up to 350 ms.

@@ -19,7 +19,7 @@ from benchmarks.environment import Environment, command, new_environment, peak_w
 from benchmarks.report import report
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.deciding.prepare import prepare
-from cqrs_cli.kafka.topics.partitioner import target_partition
+from cqrs_cli.kafka.topics.partitioner import producer_partition
 from cqrs_cli.registry import load as load_aggregate
 from cqrs_cli.runs.task import own_partitions
 from cqrs_cli.settings.settings import load_settings
@@ -125,11 +125,13 @@ def _fill(environment: Environment, arguments: argparse.Namespace) -> None:
     owner = b"a" * arguments.state_bytes
     state = aggregate.encode_state(aggregate.decode_state(b'{"owner":"%s","balance":100}' % owner))
     account_partitions = [
-        target_partition("murmur2", f"acc-{n}".encode(), arguments.partitions)
+        producer_partition("murmur2", f"acc-{n}".encode(), arguments.partitions)
         for n in range(arguments.aggregates)
     ]
     for partition in plan.partitions():
-        with closing(open_shard(plan.shard(partition), plan.identity(partition, aggregate)).store) as store:
+        with closing(
+            open_shard(plan.shard_folder(partition), plan.identity(partition, aggregate)).store
+        ) as store:
             account_numbers = [n for n, number in enumerate(account_partitions) if number == partition[1]]
             for start in range(0, len(account_numbers), 20_000):
                 states = {

@@ -1,6 +1,7 @@
 """Replay rate: how fast `cqrs replay` folds all aggregates from the events topic.
 
-With `--peer`, Kafka Streams also restores its store, from a changelog with the state after each command.
+With `--whatif`, `cqrs whatif` also decides all commands again. With `--peer`, Kafka Streams also restores its store,
+from a changelog with the state after each command.
 """
 
 import argparse
@@ -18,6 +19,7 @@ def main() -> None:
     options.add_argument("--accounts", type=int, default=20_000)
     options.add_argument("--partitions", type=int, default=4)
     options.add_argument("--runs", type=int, default=3)
+    options.add_argument("--whatif", action="store_true", help="measure cqrs whatif, too")
     options.add_argument("--peer", type=Path, help="a folder with Kafka Streams doing the same work")
     arguments = options.parse_args()
     with new_environment() as environment:
@@ -30,6 +32,10 @@ def main() -> None:
             summary = environment.cqrs("replay", "bank_account")
             assert summary["events"] == arguments.events, summary
             rows.append({"what": "replay", "events_per_s": summary["events"] / summary["seconds"]})
+            if arguments.whatif:
+                summary = environment.cqrs("whatif", "bank_account", "--with", "aggregates.bank_account")
+                assert (summary["commands"], summary["differences"]) == (arguments.events, []), summary
+                rows.append({"what": "whatif", "commands_per_s": summary["commands"] / summary["seconds"]})
         if arguments.peer is not None:
             restored = peer.restore(environment, arguments.peer, topics, arguments.events)
             assert restored["records"] == arguments.events - arguments.accounts, restored  # it needs no Open

@@ -1,4 +1,4 @@
-"""Figures as a table for people on stderr and a JSON document on stdout."""
+"""Figures as a table for people on stderr, with medians, and as a JSON document of all runs on stdout."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from rich.table import Table
 
 
 def report(title: str, rows: Sequence[dict[str, Any]]) -> None:
-    """Print the rows, followed by the medians of rows with an equal `what`."""
+    """Print the rows; the table also has the medians of rows with an equal `what`."""
     all_rows = [*rows, *medians(rows)]
     table = Table(title=f"{title} ({os.cpu_count()} cores, Python {platform.python_version()})")
     names = list(dict.fromkeys(name for row in all_rows for name in row))
@@ -22,7 +22,7 @@ def report(title: str, rows: Sequence[dict[str, Any]]) -> None:
     for row in all_rows:
         table.add_row(*(_text(row.get(name, "")) for name in names))
     Console(stderr=True).print(table)
-    json.dump({"benchmark": title, "rows": list(all_rows)}, sys.stdout)
+    json.dump({"benchmark": title, "rows": list(rows)}, sys.stdout)
     print()
 
 

@@ -17,7 +17,7 @@ from benchmarks.environment import (
 )
 from benchmarks.report import report
 from cqrs_cli.client.producer import CommandProducer
-from cqrs_cli.kafka.topics.partitioner import target_partition
+from cqrs_cli.kafka.topics.partitioner import producer_partition
 from cqrs_cli.kafka.topics.topics import Topics
 
 Row = dict[str, object]
@@ -75,7 +75,7 @@ def _decide(
 
 
 def _measure_waiting(environment: Environment, arguments: argparse.Namespace) -> list[Row]:
-    """Return the rate of each number of tasks, relative to the ideal: that many times the rate of one task."""
+    """Return a row for each number of tasks: the rate, and its ratio to the ideal, tasks × the rate of one task."""
     code = (environment.root / "aggregates" / "bank_account.py").read_text()
     match_line = "    match command:\n        case Close() if"
     assert code.count(match_line) == 1
@@ -108,7 +108,7 @@ def _accounts_of_each_partition(partitions: int) -> list[str]:
     """Return an equal number of accounts for each partition."""
     accounts_by_partition: dict[int, list[str]] = {partition: [] for partition in range(partitions)}
     for subject in map("acc-{}".format, itertools.count()):
-        accounts = accounts_by_partition[target_partition("murmur2", subject.encode(), partitions)]
+        accounts = accounts_by_partition[producer_partition("murmur2", subject.encode(), partitions)]
         if len(accounts) < _ACCOUNTS:
             accounts.append(subject)
         elif all(len(accounts) == _ACCOUNTS for accounts in accounts_by_partition.values()):

@@ -4,7 +4,7 @@ import argparse
 import subprocess
 import time
 
-from benchmarks.environment import Environment, command, new_environment
+from benchmarks.environment import Environment, command, new_environment, open_accounts
 from benchmarks.report import report
 
 
@@ -15,7 +15,8 @@ def main() -> None:
     options = parser.parse_args()
     rows = []
     with new_environment() as environment:
-        environment.topics("bank_account", 4)
+        open_accounts(environment, environment.topics("bank_account", 4), 2)
+        environment.cqrs("run", "bank_account", "--once")  # `cqrs show` fails without events
         commands = {
             "cqrs --help": ("--help",),
             "cqrs send": (

@@ -23,6 +23,7 @@ def main() -> None:
     options.add_argument("--accounts", type=int, default=20_000)
     options.add_argument("--partitions", type=int, default=4)
     options.add_argument("--runs", type=int, default=3)
+    options.add_argument("--without-state", action="store_true", help="do not measure cqrs verify --state")
     arguments = options.parse_args()
     with new_environment() as environment:
         topics = environment.topics("bank_account", arguments.partitions)
@@ -32,7 +33,7 @@ def main() -> None:
         rows = [
             _measure(environment, arguments.commands, *flags)
             for _ in range(arguments.runs)
-            for flags in ((), ("--state",))
+            for flags in ((), ("--state",))[: 1 if arguments.without_state else 2]
         ]
     report("verify", rows)
 

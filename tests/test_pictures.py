@@ -48,7 +48,7 @@ def test_pictures_load_nothing() -> None:
 def test_pages_show_all_pictures() -> None:
     pages = Page("README.md").text + Page("docs/cli.md").text
     assert sorted(re.findall(r"pictures/(\w+)\.svg", pages)) == PICTURES
-    assert sorted(path.stem for path in GENERATOR["TARGET"].glob("*")) == PICTURES
+    assert sorted(path.stem for path in GENERATOR["TARGET"].glob("*.svg")) == PICTURES
 
 
 @pytest.mark.parametrize(
