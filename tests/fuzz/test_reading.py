@@ -30,7 +30,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.claim import Claim, parse_claim
 from cqrs_cli.scans.replay.fold import ReplayFold, ReplayFoldError
 from cqrs_cli.settings.durations import parse_duration, show_duration
-from cqrs_cli.state.encoding import dedup_entries, state_entries
+from cqrs_cli.state.encoding import encode_dedup_entries, encode_states
 from tests.fuzz.damage import FOREIGN, damaged_bytes, damaged_documents, damaged_texts
 
 ACCOUNT = Aggregate.of("bank_account", bank_account.decider)
@@ -80,7 +80,7 @@ def record(value: bytes | None, offset: int = 0) -> Record:
 def test_any_event_is_folded_or_rejected(value: bytes | None) -> None:
     try:
         folded = fold_event(ACCOUNT, None, read_event(value))
-        state_entries({"acc-42": pack(ACCOUNT, "acc-42", folded)})
+        encode_states({"acc-42": pack(ACCOUNT, "acc-42", folded)})
         can_be_folded = True
     except (ValueError, FoldError):
         can_be_folded = False
@@ -105,7 +105,7 @@ def test_any_outcome_is_stored_or_rejected(value: bytes | None) -> None:
     else:
         entries: dict[tuple[str, str], DedupEntry] = {}
         restore_dedup_entry(entries, outcome, 0)
-        dedup_entries(entries)
+        encode_dedup_entries(entries)
         assert outcome_line(outcome).isprintable()
 
 

@@ -27,7 +27,3 @@ class Explanation(NamedTuple):
     why: str
     texts: tuple[str, ...]
     gone: tuple[str, ...] = ()
-
-
-#: A reason that several explanations share.
-SAME = "the same for every value that gets there"

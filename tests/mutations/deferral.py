@@ -86,7 +86,7 @@ DEFERRAL = [
     Mutation(
         "a decision before the due time is no violation",
         "cqrs_cli/proof/deferrals.py",
-        (("milliseconds_early > self._scope.max_earliness\n", "False\n"),),
+        (("milliseconds_early > self._scope.clock_tolerance\n", "False\n"),),
         "tests/proof/deferred/test_planted.py",
     ),
     Mutation(

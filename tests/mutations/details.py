@@ -36,7 +36,7 @@ DETAILS = [
     Mutation(
         "a command does not see the changes of its batch",
         "cqrs_cli/core/fast_path.py",
-        (("states.get(subject) or state_of", "state_of"),),
+        (("state_before = states.get(subject)", "state_before = None"),),
         "tests/core/test_model.py::test_outcomes_equal_the_reference_model",
     ),
     Mutation(
@@ -48,7 +48,7 @@ DETAILS = [
     Mutation(
         "a second event of the same version is ignored",
         "cqrs_cli/core/fold.py",
-        (("not _is_last_event(event, folded)", "False"),),
+        (("not _is_last_event(event, before)", "False"),),
         "tests/core/test_fold.py",
     ),
     Mutation(
@@ -108,7 +108,7 @@ DETAILS = [
     Mutation(
         "a standby folds the shard of a running owner",
         "cqrs_cli/ownership/claim.py",
-        (("committed_claim.n > _number(token)", "committed_claim.n >= 0"),),
+        (("committed_claim.number > _number(token)", "committed_claim.number >= 0"),),
         "tests/ownership/test_claim.py",
     ),
     Mutation(
@@ -133,8 +133,8 @@ DETAILS = [
         "cqrs_cli/ownership/claim.py",
         (
             (
-                "replace(committed_claim, submission=TERMINAL, attempt=TERMINAL, n=",
-                "replace(committed_claim, n=",
+                "replace(committed_claim, submission=TERMINAL, attempt=TERMINAL, number=",
+                "replace(committed_claim, number=",
             ),
         ),
         "tests/ownership/test_claim.py",
@@ -177,7 +177,7 @@ DETAILS = [
     Mutation(
         "a change in memory that fails is not undone",
         "cqrs_cli/state/memory.py",
-        (("undo.callback(self._restore, self.entries, old, self.bytes)", "pass"),),
+        (("undo.callback(self._restore, self.entries, old_values, self.bytes)", "pass"),),
         "tests/state/test_memory.py::TestMemoryStore::test_change_that_fails_leaves_nothing",
     ),
     Mutation(

@@ -11,20 +11,20 @@ _ERASURE_TESTS = "tests/client/test_erasures.py"
 ERASURE = [
     Mutation(
         "an error about damaged data quotes the data",
-        "cqrs_cli/core/personal/redaction.py",
+        "cqrs_cli/core/personal/text_redaction.py",
         (("        return UNSEARCHABLE_TEXT\n", "        pass\n"),),
-        "tests/core/personal/test_redaction.py::test_decoding_error_shows_no_value",
+        "tests/core/personal/test_text_redaction.py::test_decoding_error_shows_no_value",
     ),
     Mutation(
         "a reader treats a lost key as erased",
         "cqrs_cli/codec/event_decryptor.py",
-        (("                    partition_keys.check_all_resolved()\n", "                    pass\n"),),
+        (("                    reader_keys.check_all_resolved()\n", "                    pass\n"),),
         f"{_LOST_KEY_TESTS}::test_lost_key_is_named",
     ),
     Mutation(
         "a reader before an erasure reports the erased key as lost",
         "cqrs_cli/codec/event_decryptor.py",
-        (("                    self._search_erasures(partition_keys, number)\n", ""),),
+        (("                    self._search_erasures(reader_keys, number)\n", ""),),
         f"{_LOST_KEY_TESTS}::test_later_erasure_is_found",
     ),
     Mutation(
@@ -50,7 +50,7 @@ ERASURE = [
         "cqrs_cli/following/processes/compose.py",
         (
             (
-                "            redacted = error.redact(recorded.event, send.command)\n",
+                "            redacted = error.redact(recorded.event, value.command)\n",
                 "            redacted = error\n",
             ),
         ),
@@ -65,19 +65,14 @@ ERASURE = [
     Mutation(
         "a token for sending also permits erasing",
         "cqrs_cli/following/gateway/guard.py",
-        (("    if not scope.get(_MAY_ERASE):\n", "    if False:\n"),),
-        f"{_GATEWAY_TESTS}::test_erasing_needs_its_own_token",
+        (("    if right not in access_of(scope).rights:\n", "    if False:\n"),),
+        f"{_GATEWAY_TESTS}::test_erasing_needs_its_right",
     ),
     Mutation(
-        "the general token also permits erasing",
-        "cqrs_cli/following/gateway/guard.py",
-        (
-            (
-                "may_erase, may_see = _has_token(request, tokens.erase), ",
-                "may_erase, may_see = _has_token(request, tokens.erase or tokens.every), ",
-            ),
-        ),
-        f"{_GATEWAY_TESTS}::test_erasing_needs_its_own_token",
+        "a token without rights also permits erasing",
+        "cqrs_cli/following/gateway/token.py",
+        (('frozenset({"read", "send"})\n', 'frozenset({"read", "send", "erase"})\n'),),
+        f"{_GATEWAY_TESTS}::test_erasing_needs_its_right",
     ),
     Mutation(
         "the gateway's error quotes the invalid value",
@@ -112,19 +107,19 @@ ERASURE = [
                 "event.type, event.data)\n    except PROCESS_ERRORS as error:\n        raise",
             ),
         ),
-        "tests/core/personal/test_redaction.py::test_process_error_has_no_message",
+        "tests/core/personal/test_text_redaction.py::test_process_error_has_no_message",
     ),
     Mutation(
         "a redacted process error keeps its context",
         "cqrs_cli/core/aggregate/errors.py",
         (("copy.__suppress_context__ = True", "pass"),),
-        "tests/core/personal/test_redaction.py::test_process_error_has_no_message",
+        "tests/core/personal/test_text_redaction.py::test_process_error_has_no_message",
     ),
     Mutation(
         "a replay shows the message of a process error",
         "cqrs_cli/scans/replay/fold.py",
         (("self._aggregate.raise_redacted(error)", "raise"),),
-        "tests/core/personal/test_redaction.py::test_process_error_has_no_message",
+        "tests/core/personal/test_text_redaction.py::test_process_error_has_no_message",
     ),
     Mutation(
         "a traceback on the terminal shows error messages",

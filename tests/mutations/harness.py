@@ -16,7 +16,7 @@ from tests.support import ROOT
 _PARTS = ("cqrs_cli", "aggregates", "processes", "tests", "pyproject.toml")
 
 
-class Run(NamedTuple):
+class PytestResult(NamedTuple):
     """The result of pytest in a copy."""
 
     status: int
@@ -29,12 +29,12 @@ class Run(NamedTuple):
     @property
     def failed(self) -> bool:
         """True if tests failed; false if they could not be found, imported or set up."""
-        closing = self.output.rstrip().rpartition("\n")[2]
-        return self.status == 1 and bool(re.search(r"\b\d+ failed\b", closing)) and "error" not in closing
+        last_line = self.output.rstrip().rpartition("\n")[2]
+        return self.status == 1 and bool(re.search(r"\b\d+ failed\b", last_line)) and "error" not in last_line
 
 
 def copy_repository(folder: Path) -> Path:
-    """Copy the repository, and return the copy, which may be broken."""
+    """Copy the repository to the folder, and return the folder. The caller may break the code there."""
     for part in _PARTS:
         if (ROOT / part).is_dir():
             shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
@@ -56,7 +56,7 @@ def mutated_text(mutation: Mutation) -> str:
     return text
 
 
-def run_tests(root: Path, tests: list[str], bootstrap_server: str | None) -> Run:
+def run_tests(root: Path, tests: list[str], bootstrap_server: str | None) -> PytestResult:
     """Run these tests in a copy, against the existing broker."""
     env = {name: value for name, value in os.environ.items() if name not in ("PYTEST_ADDOPTS", "PYTHONPATH")}
     if bootstrap_server is not None:
@@ -66,4 +66,4 @@ def run_tests(root: Path, tests: list[str], bootstrap_server: str | None) -> Run
     process = subprocess.run(
         command, cwd=root, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
-    return Run(process.returncode, process.stdout)
+    return PytestResult(process.returncode, process.stdout)

@@ -39,7 +39,7 @@ KEY_VERIFICATION = [
     Mutation(
         "an erased key may return to the topic",
         "cqrs_cli/proof/keys.py",
-        (("    if topic_kid is not None and topic_kid in trace.erased_kids:", "    if False:"),),
+        (("    if topic_kid is not None and topic_kid in key_entry.erased_kids:", "    if False:"),),
         f"{_KEY_TESTS}::test_restored_key_is_found",
     ),
     Mutation(
@@ -50,7 +50,7 @@ KEY_VERIFICATION = [
     ),
     Mutation(
         "a damaged encrypted value is no violation",
-        "cqrs_cli/codec/active_keys.py",
+        "cqrs_cli/codec/damage_finder.py",
         (("kid_of(value) != wrapped.kid", "True"),),
         f"{_KEY_TESTS}::test_damaged_encrypted_value_is_found",
     ),
@@ -87,7 +87,7 @@ KEY_VERIFICATION = [
         "a command is ERASED although its key is current",
         "cqrs_cli/proof/key_rules.py",
         (("    if is_erased and not kids & {*key_entry.erased_kids}:", "    if False:"),),
-        f"{_ENCRYPTED_COMMAND_TESTS}::test_erased_command_has_ended_key",
+        f"{_ENCRYPTED_COMMAND_TESTS}::test_erased_command_has_deleted_key",
     ),
     Mutation(
         "a command is decided with redacted values",
@@ -127,7 +127,7 @@ KEY_VERIFICATION = [
     Mutation(
         "personal fields count when a process manager's commands are compared",
         "cqrs_cli/following/processes/sent_commands.py",
-        (("        value = mask(value)\n", "        pass\n"),),
+        (("        value = redact(value)\n", "        pass\n"),),
         "tests/following/processes/test_sent_commands.py::test_personal_fields_do_not_count",
     ),
     Mutation(
@@ -157,7 +157,12 @@ KEY_VERIFICATION = [
     Mutation(
         "the digest of status includes personal fields",
         "cqrs_cli/status/shards.py",
-        (("digest.state_digest(digest_aggregate, aggregate_id,", "digest.aggregate_digest(aggregate_id,"),),
+        (
+            (
+                "digest.state_digest(aggregate_for_digests, aggregate_id,",
+                "digest.aggregate_digest(aggregate_id,",
+            ),
+        ),
         "tests/status/test_shards.py::test_digest_is_the_same_after_an_erasure",
     ),
     Mutation(
@@ -193,7 +198,7 @@ KEY_VERIFICATION = [
     Mutation(
         "unreferenced payloads are not searched",
         "cqrs_cli/scans/erased/verify.py",
-        (("        yield store.subfolder(name, ASIDE)\n", ""),),
+        (("        yield store.subfolder(name, UNUSED_SUBFOLDER)\n", ""),),
         "tests/scans/erased/test_stores.py::test_unreferenced_payload_is_searched",
     ),
     Mutation(
@@ -205,7 +210,7 @@ KEY_VERIFICATION = [
     Mutation(
         "commands without time-based retention are no violation",
         "cqrs_cli/scans/erased/verify.py",
-        (("if records.until == NEVER}", "if False}"),),
+        (("                if records.deletion_deadline == NEVER\n", "                if False\n"),),
         f"{_ERASURE_TESTS}::test_commands_without_retention_are_found",
     ),
 ]

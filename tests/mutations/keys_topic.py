@@ -9,7 +9,7 @@ KEYS_TOPIC = [
     Mutation(
         "keys are read from the wrong partition after a repartitioning",
         "cqrs_cli/kafka/topics/topics.py",
-        (("return partition % self.key_partitions", "return partition"),),
+        (("return partition % self.keys_partition_count", "return partition"),),
         f"{_TOPIC_TESTS}::test_keys_stay_when_partitions_grow",
     ),
     Mutation(
@@ -73,13 +73,13 @@ KEYS_TOPIC = [
     Mutation(
         "keys stay encrypted with an old KEK",
         "cqrs_cli/deciding/owner_keys.py",
-        (("if wrapped is not None and wrapped.master != current_kek", "if False"),),
+        (("if wrapped is not None and wrapped.kek_name != current_kek", "if False"),),
         "tests/deciding/test_outdated_keys.py::test_all_old_keys_are_found",
     ),
     Mutation(
         "keys under the current KEK are encrypted again",
         "cqrs_cli/deciding/owner_keys.py",
-        (("if wrapped and wrapped.master != self._keyring.current", ""),),
+        (("if wrapped and wrapped.kek_name != self._keyring.current", ""),),
         "tests/deciding/test_outdated_keys.py::test_keys_erased_by_others_stay_erased",
     ),
     Mutation(

@@ -32,7 +32,7 @@ OWNERSHIP = [
     Mutation(
         "a cache from before an erasure is trusted",
         _OWNER_KEYS,
-        (("if clears_store or seen_events < known_until or", "if clears_store or"),),
+        (("if clears_store or stored_until < known_until or", "if clears_store or"),),
         f"{_OWNER_KEY_TESTS}::test_cache_from_before_an_erasure_is_dropped",
     ),
     Mutation(
@@ -45,7 +45,7 @@ OWNERSHIP = [
         "a folded erasure removes no key",
         _OWNER_KEYS,
         (("            self._end_key(event.subject, erased.key)", "            pass"),),
-        f"{_OWNER_KEY_TESTS}::test_ended_key_stays_ended_without_tombstone",
+        f"{_OWNER_KEY_TESTS}::test_deleted_key_stays_deleted_without_tombstone",
     ),
     Mutation(
         "a committed erasure removes no key",
@@ -73,7 +73,7 @@ OWNERSHIP = [
     ),
     Mutation(
         "all keys stay in memory",
-        "cqrs_cli/keys/decrypted_keys.py",
+        "cqrs_cli/keys/decrypted_key_cache.py",
         (("        if len(self._keys) > self._limit:", "        if False:"),),
         f"{_OWNER_KEY_TESTS}::test_few_keys_stay_decrypted",
     ),
@@ -86,8 +86,8 @@ OWNERSHIP = [
     Mutation(
         "a child trusts keys that it read before the split",
         _OWNER_KEYS,
-        ((" or (key_filter is not None and seen_events == 0):", ":"),),
-        f"{_OWNER_KEY_TESTS}::test_target_without_events_rereads_keys",
+        ((" or (key_filter is not None and stored_until == 0):", ":"),),
+        f"{_OWNER_KEY_TESTS}::test_child_without_events_rereads_keys",
     ),
     Mutation(
         "a hidden key does not count for completing a transaction",
@@ -116,7 +116,12 @@ OWNERSHIP = [
     Mutation(
         "an idle owner waits for a lost coordinator",
         "cqrs_cli/ownership/session.py",
-        (("self.read_commit(self.watcher, COORDINATOR_TIMEOUT)", "self.read_commit(self.watcher)"),),
+        (
+            (
+                "self.read_commit(self.uncommitted_consumer, COORDINATOR_TIMEOUT)",
+                "self.read_commit(self.uncommitted_consumer)",
+            ),
+        ),
         "tests/scenarios/takeovers/test_zombies.py::test_idle_owner_uses_short_request_timeout",
     ),
     Mutation(
@@ -140,8 +145,37 @@ OWNERSHIP = [
     Mutation(
         "an old offset is claimed without a check of the outcomes",
         "cqrs_cli/deciding/owner.py",
-        ((" and not session.has_later_outcome(offset, claim):", ":"),),
+        ((" and (claim is not None or first_undecided == offset):", ":"),),
         "tests/deciding/test_old_offset.py::test_old_offset_is_not_claimed[by the log]",
+    ),
+    Mutation(
+        "a claim is committed at the group's offset, before later decisions",
+        "cqrs_cli/deciding/session.py",
+        (
+            (
+                "        return decided_end(self.log, offset, claim, outcomes, self.log_end())",
+                "        return offset",
+            ),
+        ),
+        "tests/deciding/test_omitted_positions.py::test_next_owner_continues_after_last_outcome[another]",
+    ),
+    Mutation(
+        "a batch with a dead letter omits its position",
+        "cqrs_cli/deciding/loop.py",
+        (("is_simple and not (piece.dead_letters or piece.forwards)", "is_simple and not piece.forwards"),),
+        "tests/deciding/test_omitted_positions.py::test_dead_letter_commits_the_position",
+    ),
+    Mutation(
+        "a batch omits its position although the claim has changed",
+        "cqrs_cli/deciding/session.py",
+        (("            or replace(claim, counts=committed_claim.counts) != committed_claim\n", ""),),
+        "tests/scenarios/crashes/test_deadly_commands.py",
+    ),
+    Mutation(
+        "a failed record counts as reported",
+        "cqrs_cli/kafka/expected_offsets.py",
+        (("        self._unreported_counts[topic] += 1\n", ""),),
+        "tests/kafka/test_expected_offsets.py",
     ),
     Mutation(
         "a new reader does not look up its leader",
@@ -165,8 +199,8 @@ OWNERSHIP = [
         "cqrs_cli/kafka/partition_log.py",
         (
             (
-                "        high = self.watermarks(uncommitted_reader, kind)[1]\n"
-                "        return self.watermarks(committed_reader, kind)[1] < high\n",
+                "        high_watermark = self.watermarks(uncommitted_reader, kind)[1]\n"
+                "        return self.watermarks(committed_reader, kind)[1] < high_watermark\n",
                 "        return self.watermarks(committed_reader, kind)[1]"
                 " < self.watermarks(uncommitted_reader, kind)[1]\n",
             ),

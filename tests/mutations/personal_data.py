@@ -5,7 +5,7 @@ from tests.mutations.table import Mutation
 _PERSONAL_FIELD_TESTS = "tests/core/personal/test_personal_fields.py"
 _ENCRYPTION_TESTS = "tests/core/personal/test_encryption.py"
 _VERIFICATION_TESTS = "tests/proof/test_personal.py"
-_REDACTION_TESTS = "tests/core/personal/test_redaction.py"
+_REDACTION_TESTS = "tests/core/personal/test_text_redaction.py"
 _KEY_RECORD_TESTS = "tests/keys/test_topic.py"
 _DECRYPTOR_TESTS = "tests/codec/test_event_decryptor.py"
 
@@ -15,14 +15,14 @@ _DEFERRED_COMMAND_TESTS = "tests/core/personal/test_deferred_commands.py"
 PERSONAL_DATA = [
     Mutation(
         "a reader treats a late key as erased",
-        "cqrs_cli/keys/partition_keys.py",
-        (("self._end if use.offset < self._seen.get(events_partition, 0) else None", "self._end"),),
+        "cqrs_cli/keys/reader_keys.py",
+        (("self._end if use.offset < self._covered_events.get(events_partition, 0) else None", "self._end"),),
         f"{_DECRYPTOR_TESTS}::test_late_key_is_waited_for",
     ),
     Mutation(
         "a reader keeps an erased key",
         "cqrs_cli/codec/event_decryptor.py",
-        (("                    partition_keys.end_key(event.subject, kid)", "                    pass"),),
+        (("                    reader_keys.end_key(event.subject, kid)", "                    pass"),),
         f"{_DECRYPTOR_TESTS}::test_erased_event_ends_a_key_without_tombstone",
     ),
     Mutation(
@@ -51,7 +51,7 @@ PERSONAL_DATA = [
     Mutation(
         "an erased aggregate keeps its key",
         "cqrs_cli/core/batch_state.py",
-        (("            encryption.drop_key(envelope.subject)", "            pass"),),
+        (("            self.encryption.drop_key(envelope.subject)", "            pass"),),
         f"{_BATCH_TESTS}::test_erase_deletes_the_key_permanently",
     ),
     Mutation(
@@ -86,7 +86,12 @@ PERSONAL_DATA = [
     Mutation(
         "an annotation within a type is ignored",
         "cqrs_cli/core/personal/personal_fields.py",
-        (("if any(isinstance(part, PersonalAnnotation) for part in _parts_of(inner, set())):", "if False:"),),
+        (
+            (
+                "if any(isinstance(part, PersonalAnnotation) for part in _parts_of(plain_type, set())):",
+                "if False:",
+            ),
+        ),
         f"{_PERSONAL_FIELD_TESTS}::test_invalid_annotation_is_refused",
     ),
     Mutation(
@@ -112,15 +117,15 @@ PERSONAL_DATA = [
     ),
     Mutation(
         "a missing personal field gets no redacted value",
-        "cqrs_cli/core/personal/masking.py",
+        "cqrs_cli/core/personal/message_redaction.py",
         (
             (
                 "Raw(field.redacted_json) for field in personal_fields(cls)}",
                 "Raw(field.redacted_json) for field in personal_fields(cls)"
-                " if field.wire in read_members(data)}",
+                " if field.wire_name in read_members(data)}",
             ),
         ),
-        "tests/core/personal/test_masking.py::test_missing_field_gets_its_redacted_value",
+        "tests/core/personal/test_message_redaction.py::test_missing_field_gets_its_redacted_value",
     ),
     Mutation(
         "a fingerprint includes personal values",
@@ -161,7 +166,7 @@ PERSONAL_DATA = [
         "an erased key returns",
         "cqrs_cli/keys/topic.py",
         (("        if wrapped is not None and wrapped.kid in self.ended:\n", "        if False:\n"),),
-        f"{_KEY_RECORD_TESTS}::test_ended_key_never_comes_back",
+        f"{_KEY_RECORD_TESTS}::test_deleted_key_never_comes_back",
     ),
     Mutation(
         "a key that is not read yet is treated as erased",

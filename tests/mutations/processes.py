@@ -34,9 +34,9 @@ PROCESSES = [
         "cqrs_cli/following/processes/session.py",
         (
             (
-                "        self.writer.commit(commands, position, self.consumer, self.target_positions)\n",
+                "        self.writer.commit(commands, position, self.consumer, self.child_positions)\n",
                 "        self.writer.commit(commands, self.position or position, self.consumer, "
-                "self.target_positions)\n"
+                "self.child_positions)\n"
                 "        self.writer.commit([], position, self.consumer)\n",
             ),
         ),
@@ -47,9 +47,9 @@ PROCESSES = [
         "cqrs_cli/following/processes/session.py",
         (
             (
-                "        self.writer.commit(commands, position, self.consumer, self.target_positions)\n",
+                "        self.writer.commit(commands, position, self.consumer, self.child_positions)\n",
                 "        self.writer.commit([], position, self.consumer)\n"
-                "        self.writer.commit(commands, position, self.consumer, self.target_positions)\n",
+                "        self.writer.commit(commands, position, self.consumer, self.child_positions)\n",
             ),
         ),
         f"{_CRASH_TESTS}::test_killed_owners_lose_nothing[commit.after:5]",
@@ -74,8 +74,8 @@ PROCESSES = [
     ),
     Mutation(
         "an idle owner does not look at the claim",
-        "cqrs_cli/ownership/loop.py",
-        (("                session.check_claim()\n", ""),),
+        "cqrs_cli/ownership/session.py",
+        (("        self.check_claim()\n", ""),),
         f"{_BROKER_TESTS}::test_later_runs_take_over",
     ),
     Mutation(
@@ -91,11 +91,11 @@ PROCESSES = [
     ),
     Mutation(
         "commands of a process manager go to the wrong partition",
-        "cqrs_cli/following/processes/compose.py",
+        "cqrs_cli/following/processes/composer.py",
         (
             (
-                "target_partition(self._partitioner, key, commands_topic.partitions)",
-                "hash(key) % commands_topic.partitions",
+                "producer_partition(self._partitioner, encoded_key, output.partitions)",
+                "hash(key) % output.partitions",
             ),
         ),
         f"{_BROKER_TESTS}::test_commands_have_ids_of_their_events",
@@ -122,7 +122,7 @@ PROCESSES = [
         "cqrs_cli/proof/reactions.py",
         (
             (
-                "            if checked.offset < self._last.get(topic_partition, -1):\n",
+                "            if own_copy.offset < self._last_offsets.get(topic_partition, -1):\n",
                 "            if False:\n",
             ),
         ),
@@ -131,7 +131,7 @@ PROCESSES = [
     Mutation(
         "an id that a client used before a process manager is no violation",
         "cqrs_cli/proof/reactions.py",
-        (("copy.offset < own.offset", "False"),),
+        (("copy.offset < own_copy.offset", "False"),),
         "tests/proof/process/test_reactions.py::test_planted_faults_are_found",
     ),
     Mutation(
@@ -143,12 +143,7 @@ PROCESSES = [
     Mutation(
         "an operator's earlier skips are forgotten",
         "cqrs_cli/following/processes/position.py",
-        (
-            (
-                "return StartPosition(skip + 1, None, skip, position.accepted, position.all_skipped, position.start)",
-                "return StartPosition(skip + 1, None, skip, position.accepted, start=position.start)",
-            ),
-        ),
+        (("        skipped_before=position.all_skipped,\n", ""),),
         "tests/following/processes/test_verify.py::test_skips_and_starts_are_no_violations",
     ),
     Mutation(
@@ -165,18 +160,18 @@ PROCESSES = [
     Mutation(
         "a `react` that does not end is never stopped",
         "cqrs_cli/runs/task.py",
-        (("            watch.check_current_record()\n", "            pass\n"),),
+        (("            detector.check_current_record()\n", "            pass\n"),),
         f"{_POISON_EVENT_TESTS}::test_endless_event_stops_the_process",
     ),
     Mutation(
         "a process manager does not propagate the trace context",
-        "cqrs_cli/following/processes/compose.py",
+        "cqrs_cli/following/processes/composer.py",
         (("            **valid_propagated_attributes(recorded),\n", ""),),
         "tests/following/processes/test_compose.py::test_trace_context_is_propagated",
     ),
     Mutation(
         "a command id does not contain the event's time",
-        "cqrs_cli/following/processes/compose.py",
+        "cqrs_cli/following/processes/composer.py",
         (("recorded.id, time, 0)", "recorded.id, 0, 0)"),),
         "tests/following/processes/test_compose.py::test_ids_derive_from_the_event",
     ),
@@ -195,13 +190,13 @@ PROCESSES = [
     Mutation(
         "a process manager continues after its group offset was moved",
         "cqrs_cli/following/processes/position.py",
-        (("    if group is not None and group != position.offset:", "    if False:"),),
+        (("    if group_offset is not None and group_offset != position.offset:", "    if False:"),),
         "tests/following/processes/test_position.py::test_inconsistencies_raise",
     ),
     Mutation(
         "a process manager with lost positions starts anew",
         "cqrs_cli/following/processes/position.py",
-        (("        if group is None:\n", "        if True:\n"),),
+        (("        if group_offset is None:\n", "        if True:\n"),),
         "tests/following/processes/test_position.py::test_inconsistencies_raise",
     ),
     Mutation(

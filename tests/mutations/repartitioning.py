@@ -77,18 +77,23 @@ REPARTITIONING = [
         "a parent splits before its children are ready",
         "cqrs_cli/deciding/pending_partitions.py",
         (('    if assigned_keys.phase == "settle":\n', "    if False:\n"),),
-        f"{_PENDING_PARTITION_TESTS}::test_a_parent_waits_for_its_target",
+        f"{_PENDING_PARTITION_TESTS}::test_a_parent_waits_for_its_child",
     ),
     Mutation(
         "a child that waits for the split does not fold",
         "cqrs_cli/deciding/split.py",
         (("        catch_up()\n", ""),),
-        f"{_PENDING_PARTITION_TESTS}::test_a_target_folds_while_it_waits",
+        f"{_PENDING_PARTITION_TESTS}::test_a_child_folds_while_it_waits",
     ),
     Mutation(
         "catching up before the fence stops too early",
         "cqrs_cli/deciding/catch_up.py",
-        (("        if duration < _SHORT_FOLD or duration > previous / 2:\n", "        if previous:\n"),),
+        (
+            (
+                "        if duration < _SHORT_FOLD or duration > previous_duration / 2:\n",
+                "        if previous_duration:\n",
+            ),
+        ),
         "tests/deciding/test_catch_up.py::test_catching_up_stops_when_useless",
     ),
     Mutation(
@@ -190,11 +195,11 @@ REPARTITIONING = [
         "cqrs_cli/deciding/inherit.py",
         (
             (
-                "before = folded = inherited.get(split.partition, FoldedOfParent())",
+                "before = folded = inherited_offsets.get(split.partition, FoldedOfParent())",
                 "before = folded = FoldedOfParent()",
             ),
         ),
-        "tests/deciding/rebuild/test_grown.py::test_targets_fold_before_the_split",
+        "tests/deciding/rebuild/test_grown.py::test_children_fold_before_the_split",
     ),
     Mutation(
         "a child reads its parents' logs again",
@@ -221,9 +226,24 @@ REPARTITIONING = [
         "tests/deciding/rebuild/test_grown.py::test_second_repartitioning_uses_prepared_shards",
     ),
     Mutation(
+        "a child reads the keys before the end of its parent's events is known",
+        "cqrs_cli/deciding/inherit.py",
+        (
+            (
+                "        end = split or _split_as_of_now(parent)\n",
+                "        cache.read_keys(key_filter)\n        end = split or _split_as_of_now(parent)\n",
+            ),
+            (
+                "        cache.read_keys(key_filter)\n        _fold_parent(",
+                "        _fold_parent(",
+            ),
+        ),
+        "tests/deciding/test_personal_places.py::test_parent_may_decide_while_its_child_reads",
+    ),
+    Mutation(
         "a child's shard is not prepared before the split",
         "cqrs_cli/deciding/catch_up.py",
         (("        inherit_before_split(log, aggregate, cache, assigned_keys, window)\n", ""),),
-        "tests/deciding/rebuild/test_grown.py::test_target_shards_are_built_before_repartitioning",
+        "tests/deciding/rebuild/test_grown.py::test_child_shards_are_built_before_repartitioning",
     ),
 ]

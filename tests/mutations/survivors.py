@@ -7,7 +7,7 @@ import ast
 import json
 import re
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -105,8 +105,25 @@ def explanation_of(
     return None
 
 
+def outdated_texts(
+    survivors: Sequence[Survivor], explanations: Sequence[Explanation] = EXPLAINED
+) -> list[str]:
+    """Return the texts of explanations that match no mutant of their module, since its code has changed."""
+    new_lines = defaultdict[str, list[str]](list)
+    for survivor in survivors:
+        new_lines[survivor.module].append(survivor.new)
+    return [
+        f"{explanation.module}: {text}"
+        for explanation in explanations
+        for text in explanation.texts
+        if explanation.module in new_lines and not any(text in line for line in new_lines[explanation.module])
+    ]
+
+
 def main(folder: Path, explain: Callable[[Survivor], str | None] = explanation_of) -> int:
-    """Print the explanations and the unexplained changes. Return 1 for an unexplained change or an incomplete run."""
+    """Print the explanations and the unexplained changes. Return 1 for an unexplained change, an outdated explanation
+    or an incomplete run.
+    """
     survivors_found = list(survivors(folder))
     reasons = Counter(filter(None, map(explain, survivors_found)))
     unexplained = [survivor for survivor in survivors_found if explain(survivor) is None]
@@ -114,12 +131,15 @@ def main(folder: Path, explain: Callable[[Survivor], str | None] = explanation_o
         print(f"{count:5}  {why}")
     for survivor in unexplained:
         print(survivor)
+    outdated = outdated_texts(survivors_found)
+    for text in outdated:
+        print(f"an explanation matches no change: {text}")
     not_run_count = count_not_run(folder)
     print(
         f"{len(survivors_found) - len(unexplained)} mutants are explained, {len(unexplained)} are not; "
         f"{not_run_count} were not run"
     )
-    return 1 if unexplained or not_run_count else 0
+    return 1 if unexplained or outdated or not_run_count else 0
 
 
 if __name__ == "__main__":

@@ -31,21 +31,20 @@ RULES = [
         "cqrs_cli/deciding/owner.py",
         (
             (
-                '        failpoints.reached("fence.before")',
-                "        self.before = self.session.bounds('outcomes')\n"
-                '        failpoints.reached("fence.before")',
+                '        reached("fence.before")',
+                "        self.before = self.session.bounds('outcomes')\n        reached(\"fence.before\")",
             ),
             (
-                "        with session.explaining_stalls():\n            state, last",
+                "        with session.explaining_stalls():\n            log_state, last",
                 "        bounds['outcomes'] = self.before\n"
-                "        with session.explaining_stalls():\n            state, last",
+                "        with session.explaining_stalls():\n            log_state, last",
             ),
         ),
         "tests/deciding/test_takeover.py::test_commits_before_the_fence_are_kept",
     ),
     Mutation(
         "a record that cannot be produced is ignored",
-        "cqrs_cli/kafka/writer.py",
+        "cqrs_cli/kafka/transactional.py",
         (
             (
                 "                return\n            except BufferError:",
@@ -69,12 +68,17 @@ RULES = [
     Mutation(
         "a transaction is aborted although a part of it is visible",
         "cqrs_cli/deciding/in_doubt.py",
-        (("    return max(*visible, (traces.committed or 0) - 1, -1) >= min(hidden)", "    return False"),),
+        (
+            (
+                "    return any(offset is not None and offset >= min(traces.hidden) for offset in visible_commands)",
+                "    return False",
+            ),
+        ),
         "tests/deciding/test_in_doubt.py::test_visible_part_commits_the_rest",
     ),
     Mutation(
         "a shard of a lost history is trusted",
-        "cqrs_cli/deciding/history.py",
+        "cqrs_cli/deciding/history_check.py",
         (("    if mismatch := history_mismatch(log, last_event, last_outcome):", "    if mismatch := '':"),),
         "tests/scenarios/losses/test_lost_histories.py::test_shard_of_lost_history_is_rebuilt",
     ),
@@ -95,8 +99,8 @@ RULES = [
         "cqrs_cli/following/processes/in_doubt.py",
         (
             (
-                "    return traces.position >= 0 and not traces.visible_in_group",
-                "    return not traces.visible_in_group",
+                "    return traces.visible_offset >= 0 and not traces.is_visible_in_group",
+                "    return not traces.is_visible_in_group",
             ),
         ),
         "tests/following/processes/test_in_doubt.py::test_offset_without_its_position_is_aborted",
@@ -110,18 +114,28 @@ RULES = [
     Mutation(
         "the fast path ignores decisions of the same batch",
         "cqrs_cli/core/fast_path.py",
-        (("(subject, envelope.id) in dedup_entries or ", ""),),
+        (("(subject, command_id) in dedup_entries or ", ""),),
         "tests/core/test_model.py::test_outcomes_equal_the_reference_model",
     ),
     Mutation(
-        "`decide` is called twice for a rejected command",
+        "the fast path ignores deferred commands of the same batch",
+        "cqrs_cli/core/fast_path.py",
+        (("envelope is None or deferrals.active or ", "envelope is None or "),),
+        "tests/core/test_fast_path.py::test_deferred_command_has_one_decision",
+    ),
+    Mutation(
+        "a smaller id than a remembered id is new",
+        "cqrs_cli/core/fast_path.py",
+        (("if command_id > decisions.greatest_id:", "if command_id != decisions.greatest_id:"),),
+        "tests/core/test_fast_path.py::test_both_paths_give_the_same",
+    ),
+    Mutation(
+        "`decide` is called twice for a command",
         "cqrs_cli/core/decide.py",
         (
             (
-                "                if command is not None:\n",
-                "                if command is not None and isinstance(\n"
-                "                    call_decide(aggregate, record, envelope, command, case.before), tuple\n"
-                "                ):\n",
+                "                    handle(checked)\n",
+                "                    handle(checked), handle(checked)\n",
             ),
         ),
         "tests/core/test_fast_path.py::test_both_paths_give_the_same",
@@ -145,7 +159,7 @@ RULES = [
             (
                 "    own_run = (own_claim.run_epoch, own_claim.run)\n"
                 "    committed_run = (committed_claim.run_epoch, committed_claim.run)\n",
-                '    own_run = (own_claim.n, "")\n    committed_run = (committed_claim.n, "")\n',
+                '    own_run = (own_claim.number, "")\n    committed_run = (committed_claim.number, "")\n',
             ),
         ),
         "tests/ownership/test_claim.py::test_later_run_has_taken_over",
@@ -155,10 +169,10 @@ RULES = [
         "cqrs_cli/ownership/supervisor.py",
         (
             (
-                "            case BatchTooLarge():\n",
+                "            case UnwritableBatch():\n",
                 "            case KafkaException() if '_FENCED' in str(error):\n"
                 "                raise self.explain_takeover(self.mine)\n"
-                "            case BatchTooLarge():\n",
+                "            case UnwritableBatch():\n",
             ),
         ),
         "tests/scenarios/takeovers/test_races.py::test_a_fence_without_claim_is_harmless",
@@ -168,17 +182,17 @@ RULES = [
         "cqrs_cli/core/handle.py",
         (
             (
-                "    except PROCESS_ERRORS:\n        raise\n    except Later",
-                "    except ():\n        raise\n    except Later",
+                "    if isinstance(error, PROCESS_ERRORS):\n        raise error\n    if isinstance(error, Later)",
+                "    if isinstance(error, Later)",
             ),
         ),
         "tests/core/test_decide.py::test_process_error_interrupts_the_batch",
     ),
     Mutation(
         "a command fails at the first process error",
-        "cqrs_cli/ownership/trials/attempts.py",
+        "cqrs_cli/ownership/poison_detection/attempts.py",
         (("elif attempts >= ATTEMPTS and offset", "elif attempts and offset"),),
-        "tests/ownership/trials/test_attempts.py",
+        "tests/ownership/poison_detection/test_attempts.py",
     ),
     Mutation(
         "a command fails because of a process error in a larger batch",
@@ -188,32 +202,32 @@ RULES = [
     ),
     Mutation(
         "a death outside of `decide` counts against the command",
-        "cqrs_cli/ownership/trials/suspects.py",
+        "cqrs_cli/ownership/poison_detection/suspects.py",
         (("    if died and before.deciding:", "    if died:"),),
-        "tests/ownership/trials/test_suspects.py",
+        "tests/ownership/poison_detection/test_suspects.py",
     ),
     Mutation(
         "a death does not reduce the number of suspects",
-        "cqrs_cli/ownership/trials/suspects.py",
+        "cqrs_cli/ownership/poison_detection/suspects.py",
         (("        return replace(before, count=before.limit)", "        return before"),),
-        "tests/ownership/trials/test_suspects.py::test_each_death_narrows_the_suspects",
+        "tests/ownership/poison_detection/test_suspects.py::test_each_death_narrows_the_suspects",
     ),
     Mutation(
         "deaths of one command count against the next",
-        "cqrs_cli/ownership/trials/suspects.py",
+        "cqrs_cli/ownership/poison_detection/suspects.py",
         (
             (
                 "(self.deaths, self.seconds) if self.announced == offset else (0, 0)",
                 "(self.deaths, self.seconds)",
             ),
         ),
-        "tests/ownership/trials/test_suspects.py",
+        "tests/ownership/poison_detection/test_suspects.py",
     ),
     Mutation(
         "an owner that was stopped counts as dead",
         "cqrs_cli/ownership/claim.py",
         (("died = not is_own and committed_claim.attempt != TERMINAL", "died = not is_own"),),
-        "tests/ownership/trials/test_claims.py",
+        "tests/ownership/poison_detection/test_claims.py",
     ),
     Mutation(
         "a command is decided alone without being announced",
@@ -223,9 +237,9 @@ RULES = [
     ),
     Mutation(
         "other owners decide while a suspect is tried alone",
-        "cqrs_cli/ownership/trials/batch_admission.py",
-        (("not self._has_suspect and not self._batches", "not self._has_suspect"),),
-        "tests/ownership/trials/test_batch_admission.py::test_waiting_suspect_is_admitted_first",
+        "cqrs_cli/ownership/poison_detection/batch_admission.py",
+        (("not self._has_suspect and not self._batch_count", "not self._has_suspect"),),
+        "tests/ownership/poison_detection/test_batch_admission.py::test_waiting_suspect_is_admitted_first",
     ),
     Mutation(
         "a command that does not end is retried for ever",
@@ -237,12 +251,12 @@ RULES = [
         "a pause of the process counts as time in `decide`",
         "cqrs_cli/ownership/watchdog.py",
         ((" or now - last_check > self._timing.pause_threshold:", ":"),),
-        "tests/ownership/test_code_watch.py",
+        "tests/ownership/test_hang_detector.py",
     ),
     Mutation(
         "a worker is killed for a command that is already committed",
         "cqrs_cli/ownership/watchdog.py",
         (("            is_committed = position > offset\n", "            is_committed = False\n"),),
-        "tests/ownership/test_code_watch.py",
+        "tests/ownership/test_hang_detector.py",
     ),
 ]

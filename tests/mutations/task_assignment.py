@@ -38,7 +38,12 @@ TASK_ASSIGNMENT = [
     Mutation(
         "new task slots are not used",
         "cqrs_cli/jobs/engine/task_group.py",
-        (("free_slots = max(0, current.slots - len(remaining_tasks))", "free_slots = len(drained_tasks)"),),
+        (
+            (
+                "free_slots = max(0, cluster_slots.slots - len(remaining_tasks))",
+                "free_slots = len(drained_tasks)",
+            ),
+        ),
         f"{_TASK_GROUP}::test_new_slots_get_partitions",
     ),
     Mutation(
@@ -56,7 +61,7 @@ TASK_ASSIGNMENT = [
     Mutation(
         "drained executors keep their partitions",
         "cqrs_cli/jobs/engine/task_group.py",
-        (("            if current.drained\n", "            if False\n"),),
+        (("            if cluster_slots.drained\n", "            if False\n"),),
         f"{_TASK_GROUP}::test_drained_executors_lose_their_partitions",
     ),
     Mutation(
@@ -70,8 +75,8 @@ TASK_ASSIGNMENT = [
         "cqrs_cli/jobs/engine/task_group.py",
         (
             (
-                "if all_have_slots and (not slot_count or self._reassign_partitions(current)):",
-                "if self._reassign_partitions(current) or all_have_slots:",
+                "if all_have_slots and (not slot_count or self._reassign_partitions(cluster_slots)):",
+                "if self._reassign_partitions(cluster_slots) or all_have_slots:",
             ),
         ),
         f"{_TASK_GROUP}::test_drained_slot_restarts_the_tasks",

@@ -82,6 +82,12 @@ def test_line_that_is_gone_is_explained(tmp_path: Path) -> None:
     assert survivors.main(tmp_path, explain) == 0
 
 
+def test_outdated_explanation_is_found() -> None:
+    change = survivors.Survivor("core.x_f__mutmut_1", "core", "a[:16]", "a[:17]")
+    explanation = Explanation("core", "seen by nobody", ("a[:17]", "b[:17]"))
+    assert survivors.outdated_texts([change], [explanation]) == ["core: b[:17]"]
+
+
 def test_unrun_mutants_stay_explained(tmp_path: Path) -> None:
     """If the explanation is removed, the mutant is reported."""
     codes = (survivors.SKIPPED, 1)

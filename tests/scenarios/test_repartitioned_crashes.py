@@ -29,14 +29,14 @@ OutcomesByAccount = dict[str, list[OutcomeEnvelope]]
 #: The failpoints at which owners are killed, in sequence, on the way from 2 to 4 partitions, and to 8.
 FAILPOINTS = {
     "at each step": (
-        ("split.before:1", "split.after:1", "adopt.before_begun:1", "adopt.chunk:1", "forward.said:2"),
-        ("split.after:2", "adopt.chunk:3", "forward.said:1"),
+        ("split.before:1", "split.after:1", "import.last:1", "import.chunk:1", "forward.produced:2"),
+        ("split.after:2", "import.chunk:3", "forward.produced:1"),
     ),
     "in commits": (
         ("commit.sent:3", "commit.sent:4", "commit.after:5", "offsets.after:6", "recover.deferred:3"),
-        ("commit.sent:9", "commit.sent:12", "commit.after:15", "again.said:1"),
+        ("commit.sent:9", "commit.sent:12", "commit.after:15", "resubmit.produced:1"),
     ),
-    "without a run between": ((), ("split.before:3", "split.after:1", "adopt.before_begun:1")),
+    "without a run between": ((), ("split.before:3", "split.after:1", "import.last:1")),
 }
 
 

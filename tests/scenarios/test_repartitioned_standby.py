@@ -14,8 +14,8 @@ from tests.support.project import (
     LOCAL_MASTER,
     Project,
     await_decided,
+    await_repartitioned,
     counter_increments,
-    repartitioning_stages,
 )
 from tests.support.waiting import eventually
 
@@ -39,15 +39,23 @@ def is_ready(port: int, query: str = "") -> bool:
 
 
 @contextmanager
-def active_and_standby(project: Project) -> Iterator[tuple[Any, Any, int]]:
-    port = free_port()
+def active_run(project: Project) -> Iterator[Any]:
+    """A run that has decided 20 commands."""
+    project.cqrs("init", "counter", "--partitions", "2")
     with project.running("run", "counter", *LOCAL_MASTER) as active:
         project.send(counter_increments(20))
         await_decided(project, 20, COUNTER)
-        standby_options = ["--standby", "--state-dir", "second", "--metrics-address", str(port)]
-        with project.running("run", "counter", *LOCAL_MASTER, *standby_options) as standby:
-            eventually(lambda: is_ready(port, "?standby"), within=60)
-            yield active, standby, port
+        yield active
+
+
+@contextmanager
+def ready_standby(project: Project) -> Iterator[tuple[Any, int]]:
+    """A standby that is ready, and its port."""
+    port = free_port()
+    options = ["--standby", "--state-dir", "second", "--metrics-address", str(port)]
+    with project.running("run", "counter", *LOCAL_MASTER, *options) as standby:
+        eventually(lambda: is_ready(port, "?standby"), within=60)
+        yield standby, port
 
 
 def status(project: Project) -> dict[str, Any]:
@@ -62,28 +70,27 @@ def owners(project: Project) -> set[str]:
 
 @pytest.mark.covers("growing")
 def test_standby_splits_without_a_restart(project: Project) -> None:
-    project.cqrs("init", "counter", "--partitions", "2")
-    with active_and_standby(project) as (active, standby, port):
+    with active_run(project) as active, ready_standby(project) as (standby, port):
         (first,) = owners(project)
         project.cqrs("repartition", "counter", "--partitions", "4")
         project.send(counter_increments(20))
         await_decided(project, 40, COUNTER)
-        eventually(lambda: repartitioning_stages(project, "counter") == [None] * 4, within=60)
+        await_repartitioned(project, "counter")
         eventually(lambda: is_ready(port), within=60)
         assert active.wait(timeout=90) == 6 and standby.poll() is None
         assert first not in owners(project)  # and only the standby process is left
-    assert project.json("replay", "counter")["events"] == 40
+    assert project.replay("counter").events == 40
 
 
-@pytest.mark.parametrize("file", ["cqrs.toml", "aggregates/counter.py"])
-def test_standby_ends_when_files_change(project: Project, file: str) -> None:
+def test_standby_ends_when_files_change(project: Project) -> None:
     """A service manager starts it again with the current files. The active run continues with the files it has read."""
-    project.cqrs("init", "counter", "--partitions", "2")
-    with active_and_standby(project) as (active, standby, _):
-        with (project.folder / file).open("a") as changed:
-            changed.write("# changed\n")
-        assert standby.wait(timeout=60) == 1
-        assert f"error: changed since this standby started: {file}" in standby.stderr.read()
+    with active_run(project) as active:
+        for file in ("cqrs.toml", "aggregates/counter.py"):
+            with ready_standby(project) as (standby, _):
+                with (project.folder / file).open("a") as changed:
+                    changed.write("# changed\n")
+                assert standby.wait(timeout=60) == 1
+                assert f"error: changed since this standby started: {file}" in standby.stderr.read()
         project.send(counter_increments(20))
         await_decided(project, 40, COUNTER)
         assert active.poll() is None

@@ -13,7 +13,7 @@ import pytest
 from cqrs_cli.following.processes.positions import read_positions
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from tests.support.harness import TopicHarness
-from tests.support.project import LOCAL_MASTER, Project, repartitioning_stages
+from tests.support.project import LOCAL_MASTER, Project, await_repartitioned
 from tests.support.soak_companions import Companion
 from tests.support.subscribers import (
     StreamClient,
@@ -122,7 +122,7 @@ def test_subscriptions_survive_a_repartitioning(project: Project, bank: TopicHar
             repartition_during_run(project, bank, companions)
             second = runs.enter_context(running_decider(project, "second"))
             assert first.wait(timeout=240) == 6
-            eventually(lambda: repartitioning_stages(project, "bank_account") == [None] * 4, within=120)
+            await_repartitioned(project, "bank_account", within=120)
             await_another_round(clients)
         assert [client.error for client in clients] == [None] * 2
         check(project, bank, companions)

@@ -2,14 +2,15 @@
 
 import pytest
 
+from cqrs_cli.core.digest import as_hex
 from tests.support.project import (
     LOCAL_MASTER,
     Project,
     await_decided,
+    await_repartitioned,
     counter_increments,
     repartitioning_stages,
 )
-from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
@@ -35,10 +36,10 @@ def repartition_during_run(project: Project) -> None:
 
 def check_counters(project: Project, rounds: int) -> None:
     """Check that each counter has all its events, on any partitions."""
-    replayed = project.json("replay", "counter")
-    assert (replayed["aggregates"], replayed["events"]) == (20, 20 * rounds)
+    replayed = project.replay("counter")
+    assert (replayed.aggregates, replayed.events) == (20, 20 * rounds)
     assert {project.json("show", "counter", f"n-{number}")["version"] for number in (0, 7, 19)} == {rounds}
-    assert replayed["digest"] == project.json("status", "counter", "--digest")["digest"]
+    assert as_hex(replayed.digest) == project.json("status", "counter", "--digest")["digest"]
 
 
 @pytest.mark.covers("growing")
@@ -50,7 +51,8 @@ def test_aggregate_is_repartitioned_between_two_runs(project: Project) -> None:
         with project.running("run", "counter", *LOCAL_MASTER) as second:
             assert first.wait(timeout=90) == 6
             await_decided(project, 40, COUNTER)
-            eventually(lambda: repartitioning_stages(project, "counter") == [None] * 4, within=60)
+            await_repartitioned(project, "counter")
+            assert repartitioning_stages(project, "counter") == [None] * 4
             send_round(project, 3)
             second.terminate()
             assert second.wait(timeout=60) == 143

@@ -16,7 +16,10 @@ from tests.support.repartitioning import current_lineage
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 #: The failpoints of the command. At each of them the request may exist, and some of the five topics may be extended.
-POINTS = ("grow.lineage:1", "grow.wished:1", *(f"grow.topic:{number}" for number in range(1, 6)))
+POINTS = (
+    *("repartition.history:1", "repartition.requested:1"),
+    *(f"repartition.topic:{number}" for number in range(1, 6)),
+)
 
 REPARTITION = ("repartition", "counter", "--partitions", "4")
 
@@ -51,7 +54,7 @@ def test_killed_command_is_completed(pair: TopicHarness, project: Project, point
 
 def test_each_killed_call_completes_one_step(pair: TopicHarness, project: Project) -> None:
     """No step is repeated: each call extends another topic first."""
-    for point in ("grow.lineage:1", "grow.wished:1", *["grow.topic:1"] * 5):
+    for point in ("repartition.history:1", "repartition.requested:1", *["repartition.topic:1"] * 5):
         assert dies_at(project, point)
-    assert not dies_at(project, "grow.topic:1")
+    assert not dies_at(project, "repartition.topic:1")
     assert current_lineage(pair).counts == (2, 4)

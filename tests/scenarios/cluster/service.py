@@ -110,7 +110,7 @@ class Service:
         topic, partitions = self.harness.topics.commands, range(self.harness.partitions)
         try:
             ends = readers.bounds(self.harness.connection, topic, partitions, "read_uncommitted")
-        except (UnavailableError, readers.MissingError, KafkaException):
+        except (UnavailableError, readers.MissingPartitionError, KafkaException):
             return {}
         return {partition: end for partition, (_, end) in ends.items()}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.ownership.trials.attempts import ATTEMPTS
+from cqrs_cli.ownership.poison_detection.attempts import ATTEMPTS
 from tests.support.deadly_commands import (
     SHORT_BACKOFF,
     ProcessRun,

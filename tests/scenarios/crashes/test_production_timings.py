@@ -1,7 +1,7 @@
 """A run that is older than five minutes keeps the guarantees, with the timings of production.
 
-The other tests of crashes shorten the timings, and their runs are young. A timeout that is measured from the start of a
-run, instead of from the event, ends only an old run.
+The other tests of crashes shorten the timings, and their runs are young. A timeout that is wrongly measured from the
+start of a run, instead of from the event that it follows, ends only an old run.
 """
 
 import os
@@ -45,8 +45,8 @@ class OldRun:
         self.project, self.run = project, run
         self.ids: set[str] = set()
 
-    def send(self, prefix: str, traps: dict[int, str] | None = None) -> None:
-        lines = trap_lines(prefix, 80, traps or {})
+    def send(self, prefix: str, trap_by_index: dict[int, str] | None = None) -> None:
+        lines = trap_lines(prefix, 80, trap_by_index or {})
         self.project.send(lines)
         self.ids |= {line["id"] for line in lines}
 

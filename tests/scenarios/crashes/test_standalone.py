@@ -2,6 +2,7 @@
 
 import signal
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from cqrs_cli.system.java import find_java
 from tests.support.archives import mapped_archives
 from tests.support.processes import executors_of, process_tree, python_workers
 from tests.support.project import Project, await_decided, bank_command
-from tests.support.standalone import cluster
+from tests.support.standalone import Cluster, cluster
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
@@ -27,25 +28,48 @@ def has_mapped_archive(worker: int) -> bool:
     return archive is None or any(archive in mapped_archives(pid) for pid in process_tree(worker))
 
 
-@pytest.mark.covers("one-outcome")
-def test_worker_lost_mid_commit_costs_nothing(
-    project: Project, tmp_path_factory: pytest.TempPathFactory
+@pytest.fixture(scope="module")
+def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster of two workers for the tests of every CI run."""
+    with cluster(tmp_path_factory.mktemp("cluster")) as standalone:
+        yield standalone
+
+
+def test_a_cluster_run_ships_its_aggregates(
+    project: Project, standalone: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """After the loss of a worker, another machine continues without its state, and decides each command once."""
-    cluster_folder: Path = tmp_path_factory.mktemp("workers")
-    reached = cluster_folder / "reached"
+    project.cqrs("init", "bank_account", "counter")
+    project.send([bank_command("Open", f"a-{n}", {"owner": "ann"}) for n in range(50)])
+    project.send([{"type": "counter.Increment", "subject": f"n-{n}", "data": {}} for n in range(50)])
+    summary = project.json(
+        *("run", "bank_account", "counter", "--once", "--master", standalone.master),
+        *("--state-dir", str(tmp_path_factory.mktemp("state"))),
+    )
+    assert (summary["accepted"], summary["commands"]) == (100, 100)
+    assert {name: sums["accepted"] for name, sums in summary["aggregates"].items()} == {
+        "bank_account": 50,
+        "counter": 50,
+    }
+
+
+@pytest.mark.covers("one-outcome")
+def test_worker_lost_mid_commit_costs_nothing(project: Project, standalone: Cluster) -> None:
+    """After the loss of a worker, another machine continues without its state, and decides each command once.
+
+    This is the last test of the shared cluster.
+    """
+    reached = project.folder / "reached"
     project.cqrs("init", "bank_account", "counter")
     project.send([bank_command("Open", f"a-{n}", {"owner": "ann"}) for n in range(200)])
     # a core on each worker; an executor has its own folder, which is deleted with it
     arguments = ("--conf", "spark.cores.max=2", "--state-dir", "/proc/self/cwd/state")
     # The third commit follows the claims of the worker's two partitions.
     variables = {failpoints.VARIABLE: f"commit.sent:3:wait@{reached}"}
-    with (
-        cluster(cluster_folder) as spark,
-        project.running("run", "bank_account", "--master", spark.master, *arguments, **variables) as run,
-    ):
+    with project.running(
+        "run", "bank_account", "--master", standalone.master, *arguments, **variables
+    ) as run:
         eventually(reached.exists, within=240)
-        spark.lose(spark.worker_of(int(reached.read_text())))
+        standalone.lose(standalone.worker_of(int(reached.read_text())))
         project.send([bank_command("Deposit", f"a-{n % 200}", {"amount": 1}) for n in range(1000)])
         await_decided(project, 1200, ["bank_account"])
         run.send_signal(signal.SIGTERM)
@@ -53,7 +77,7 @@ def test_worker_lost_mid_commit_costs_nothing(
     outcomes = project.outcomes()
     assert Counter(outcome["data"]["status"] for outcome in outcomes) == {"accepted": 1200}
     assert len({outcome["id"] for outcome in outcomes}) == 1200
-    assert project.json("replay", "bank_account")["events"] == 1200
+    assert project.replay("bank_account").events == 1200
 
 
 @pytest.mark.nightly
@@ -90,7 +114,7 @@ def test_machines_join_and_are_lost(project: Project, tmp_path_factory: pytest.T
             assert run.returncode == 143
     assert "2 more slots: moving 2 partitions to them" in output
     assert "4 tasks have 2 slots: restarting with 2" in output
-    assert project.json("replay", "counter", "--master", "local[2]")["events"] == 300
+    assert project.replay("counter").events == 300
 
 
 @pytest.mark.nightly
@@ -119,23 +143,4 @@ def test_drained_machine_gives_up_all_partitions(
             assert run.returncode == 143
     assert "an executor is drained: " in output
     assert "lost" not in output and "again" not in output
-    assert project.json("replay", "counter", "--master", "local[2]")["events"] == 200
-
-
-def test_a_cluster_run_ships_its_aggregates(
-    project: Project, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    cluster_folder: Path = tmp_path_factory.mktemp("workers")
-    project.cqrs("init", "bank_account", "counter")
-    project.send([bank_command("Open", f"a-{n}", {"owner": "ann"}) for n in range(50)])
-    project.send([{"type": "counter.Increment", "subject": f"n-{n}", "data": {}} for n in range(50)])
-    with cluster(cluster_folder) as spark:
-        summary = project.json(
-            *("run", "bank_account", "counter", "--once", "--master", spark.master),
-            *("--state-dir", str(cluster_folder / "state")),
-        )
-    assert (summary["accepted"], summary["commands"]) == (100, 100)
-    assert {name: sums["accepted"] for name, sums in summary["aggregates"].items()} == {
-        "bank_account": 50,
-        "counter": 50,
-    }
+    assert project.replay("counter").events == 200

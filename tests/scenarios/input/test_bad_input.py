@@ -10,7 +10,7 @@ import pytest
 
 from cqrs_cli.core.messages.record import UNREADABLE_HEADERS
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.partitioner import target_partition
+from cqrs_cli.kafka.topics.partitioner import producer_partition
 from tests.fuzz.damage import FOREIGN, pickle_that_creates
 from tests.support import ROOT
 from tests.support.commands import STRUCTURED_HEADERS, CommandRecord, command, document
@@ -41,7 +41,7 @@ def binary_headers(**attributes: bytes | None) -> list[tuple[str, bytes | None]]
     return [(f"ce_{name}", value) for name, value in (defaults | attributes).items()]
 
 
-PARTITION = target_partition("murmur2", b"a", 2)
+PARTITION = producer_partition("murmur2", b"a", 2)
 FAILED = {
     "undecodable bytes": (CommandRecord(b"\xff\xfe\x00", b"a"), "INVALID_ENVELOPE"),
     "half a document": (CommandRecord(document_bytes()[:-9], b"a"), "INVALID_ENVELOPE"),

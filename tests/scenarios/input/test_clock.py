@@ -61,8 +61,8 @@ def test_a_repeated_id_repeats_its_outcome(counters: TopicHarness, plan: Plan, r
     client, topic = producer(counters.connection), counters.topics.commands
 
     def run_until_now(number: int) -> None:
-        targets = {Partition("counter", 0): counters.stable_end("commands")}
-        run_plan(replace(plan, run_epoch=plan.run_epoch + number, targets=targets))
+        end_offsets = {Partition("counter", 0): counters.stable_end("commands")}
+        run_plan(replace(plan, run_epoch=plan.run_epoch + number, end_offsets=end_offsets))
 
     for number, (id, delay, _) in enumerate(STEPS):
         record = increment(id)
@@ -92,7 +92,7 @@ def send_ahead_of_clock(counters: TopicHarness, ahead: int) -> Plan:
     )
     assert client.flush(10) == 0
     counters.configure("commands", "message.timestamp.type", "LogAppendTime")
-    return replace(plan, targets={Partition("counter", 0): counters.stable_end("commands")})
+    return replace(plan, end_offsets={Partition("counter", 0): counters.stable_end("commands")})
 
 
 @pytest.mark.covers("one-outcome")

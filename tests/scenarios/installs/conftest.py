@@ -1,34 +1,32 @@
-"""The wheels that every installation uses: this project's wheel, and PySpark's wheel, which is built once."""
+"""The wheels that every installation uses: this project's wheel, and PySpark's wheel."""
 
 import subprocess
-import venv
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.scenarios.installs.machine import Machine, new_machine
 from tests.support import ROOT
+from tests.support.wheels import pack_installed
 
 
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with both wheels. PyPI has no wheel of PySpark, so every user's installer builds the same wheel."""
+    """A folder with both wheels. PyPI has no wheel of PySpark: to build it again would take half a minute."""
     folder = tmp_path_factory.mktemp("wheels")
-    venv.create(folder / "builder", with_pip=True)
-    pip = [
-        str(folder / "builder/bin/python"),
+    build_command = [
+        sys.executable,
         "-m",
-        "pip",
-        "--disable-pip-version-check",
+        "hatchling",
+        "build",
+        "--target",
         "wheel",
-        "--no-deps",
-        "--use-pep517",  # otherwise an older pip needs the package `wheel` too, which a new venv lacks
+        "--directory",
+        str(folder),
     ]
-    for requirement in (str(ROOT), "pyspark"):
-        options = ["--constraint", str(ROOT / "constraints.txt"), "--wheel-dir", str(folder)]
-        process = subprocess.run([*pip, *options, requirement], capture_output=True, text=True)
-        if process.returncode:
-            pytest.fail(f"pip failed; is there a network? {process.stdout}{process.stderr}", pytrace=False)
+    subprocess.run(build_command, cwd=ROOT, check=True, capture_output=True)
+    pack_installed(folder, "pyspark")
     return folder
 
 

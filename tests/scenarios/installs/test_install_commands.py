@@ -65,6 +65,7 @@ def programs_of(machine: Machine) -> Path:
     return machine.home / "venv/bin"
 
 
+@pytest.mark.nightly
 def test_wheel_decides_in_empty_environment(installed: Machine) -> None:
     tools = programs_of(installed)
     check_java(installed, tools / "cqrs")

@@ -49,7 +49,7 @@ def test_run_once_passes_aborted_records(decided_counters: TopicHarness) -> None
 
 @pytest.mark.covers("nothing-skipped")
 def test_stopping_passes_aborted_records(decided_counters: TopicHarness) -> None:
-    """Stopping a run commits an offset after aborted records, even if their owner was killed before."""
+    """Stopping a run commits an offset beyond aborted records, even if the owner was killed before it passed them."""
     plan = decided_counters.plan(once=False)
     assert OwnerProcess(plan, "recover.after:1:kill").was_killed()
     end = abort_five(decided_counters)
@@ -61,7 +61,7 @@ def test_stopping_passes_aborted_records(decided_counters: TopicHarness) -> None
 
 @pytest.mark.covers("nothing-skipped")
 def test_stopping_passes_no_command(decided_counters: TopicHarness) -> None:
-    """Stopping a run commits no offset after an undecided command that follows aborted records."""
+    """An undecided command follows the aborted records: stopping the run commits no offset beyond this command."""
     abort_five(decided_counters)
     decided_counters.send(*increment_commands(1, first=5))
     plan = decided_counters.plan(once=False)

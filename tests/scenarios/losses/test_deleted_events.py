@@ -1,6 +1,7 @@
 """Events were deleted: each reader of events from the beginning stops, and none answers as if they never existed."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from cqrs_cli.client.history import find_ranges
 from cqrs_cli.client.queries.simulation import Simulation
 from cqrs_cli.doctor.events import check_events
 from cqrs_cli.errors import ContradictionError
+from cqrs_cli.following.plan import EventsTopic
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.following.projections.prepare import log_starts
 from cqrs_cli.jobs.check import plan_reading
@@ -18,8 +20,9 @@ from cqrs_cli.jobs.replay.driver import plan_replay
 from cqrs_cli.jobs.whatif import decide_partition_again, plan_whatif
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
+from cqrs_cli.keyspace.key_space import KeySpace
 from cqrs_cli.ownership.complete_events import complete_bounds
-from cqrs_cli.spark.log_extent import LogWatch, check_first_events
+from cqrs_cli.spark.log_extent import ExtentReader, check_first_events
 from cqrs_cli.spark.options import parse_options
 from cqrs_cli.spark.plan import SourcePlan
 from tests.support import ROOT
@@ -72,15 +75,19 @@ def decide_again(harness: TopicHarness) -> object:
 def project(harness: TopicHarness) -> object:
     topic = harness.topics.events
     source = EventPartition("counter", topic, 0)
-    plan = ProjectionPlan("p", harness.connection, "aggregates", ROOT, {topic: ""}, [source], None, "me")  # type: ignore[arg-type]  # no database is opened
+    events = {topic: EventsTopic("", 1, KeySpace.fixed(1, "murmur2"))}
+    database: Any = None  # no database is opened
+    plan = ProjectionPlan(
+        harness.connection, "aggregates", ROOT, "murmur2", events, "p", [source], database, "me"
+    )
     return log_starts(plan)
 
 
 def read_dataframe(harness: TopicHarness) -> None:
     topic = harness.topics.events
     plan = SourcePlan(harness.connection, topic, "events", "counter", None, "aggregates")
-    with LogWatch(harness.connection, topic) as watch:
-        check_first_events(plan, parse_options({"aggregate": "counter"}), watch.extent())
+    with ExtentReader(harness.connection, topic) as reader:
+        check_first_events(plan, parse_options({"aggregate": "counter"}), reader.read_extent())
 
 
 def diagnose(harness: TopicHarness) -> object:

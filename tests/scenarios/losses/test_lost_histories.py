@@ -10,7 +10,7 @@ import pytest
 
 from cqrs_cli.jobs.verify.driver import checkpoint_scope, plan_verify, verify_in_process
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.scans.verify.checkpoints import new_generation
+from cqrs_cli.scans.verify.checkpoints import new_checkpoint
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shutdown_marker import write_marker
 from tests.following.gateway.conftest import running_gateway
@@ -82,8 +82,8 @@ def test_incremental_verify_of_lost_history_restarts(
     run_plan(bank.plan())
     plans = {log: plan_verify(log.connection, log.topics, log.settings) for log in (lost_bank, bank)}
     for log, plan in plans.items():
-        with new_generation(tmp_path / "verified", checkpoint_scope(plans[bank])) as generations:
-            summary = verify_in_process(replace(plan, generations=generations))
+        with new_checkpoint(tmp_path / "verified", checkpoint_scope(plans[bank])) as checkpoints:
+            summary = verify_in_process(replace(plan, checkpoints=checkpoints))
         assert summary.violations == []
         assert sorted(summary.restart_reasons) == ([] if log is lost_bank else [0, 1])
     assert "the log has lost records that an earlier verify has read" in summary.restart_reasons[0]

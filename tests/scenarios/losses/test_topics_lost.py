@@ -8,7 +8,7 @@ import pytest
 from cqrs_cli import failpoints
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
 from cqrs_cli.kafka.clients import producer
-from cqrs_cli.kafka.readers import MissingError
+from cqrs_cli.kafka.readers import MissingPartitionError
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.ownership.timing import Timing
 from tests.support.commands import CommandRecord, command, increment_commands
@@ -131,7 +131,7 @@ def test_forgotten_offset_is_committed_again(counters: TopicHarness) -> None:
 
 def test_topic_denied_briefly_stops_nothing(counters: TopicHarness) -> None:
     def raise_missing() -> None:
-        raise MissingError("counter.commands partition 0 does not exist")
+        raise MissingPartitionError("counter.commands partition 0 does not exist")
 
     counters.send(*increment_commands(5))
     with failpoints.call_at("decide.before", raise_missing, times=2):

@@ -14,7 +14,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.acls import RequiredAcl, Role
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.settings.settings import load_settings
-from tests.scenarios.secured.broker import Secured
+from tests.scenarios.secured.broker import SecuredBroker
 from tests.support import ROOT
 from tests.support.waiting import eventually
 
@@ -57,13 +57,13 @@ def acls_of_command(line: str) -> Iterable[RequiredAcl]:
         )
 
 
-def grant(broker: Secured, user: str, acls: Iterable[RequiredAcl]) -> None:
+def grant(broker: SecuredBroker, user: str, acls: Iterable[RequiredAcl]) -> None:
     """Grant ACLs to a user."""
     futures = broker.client.create_acls([_acl(user, acl) for acl in acls])
     assert futures["failed"] == []
 
 
-def revoke(broker: Secured, user: str, acl: RequiredAcl) -> None:
+def revoke(broker: SecuredBroker, user: str, acl: RequiredAcl) -> None:
     """Revoke an ACL of a user, which must have it."""
     from kafka import admin
 
@@ -107,7 +107,7 @@ class User:
     """A user with the rights of a role, and no others."""
 
     def __init__(
-        self, broker: Secured, name: str, topics: Topics, role: Role, personal: bool = False
+        self, broker: SecuredBroker, name: str, topics: Topics, role: Role, personal: bool = False
     ) -> None:
         self.broker, self.name, self.topics, self.role = broker, name, topics, role
         broker.add_users(name)

@@ -60,7 +60,7 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'.replace("\\", "\\\\")
 
 
-class Secured:
+class SecuredBroker:
     """The running broker. `folder` holds the certificates and the files for `--command-config`."""
 
     def __init__(self, folder: Path, ports: dict[str, int]) -> None:
@@ -140,14 +140,14 @@ class Secured:
 
 
 @contextmanager
-def secured(folder: Path) -> Iterator[Secured]:
+def secured(folder: Path) -> Iterator[SecuredBroker]:
     """Run the broker while the block lasts."""
     java = find_java()
     library = jars.ensure_jars(lambda _: None)
     cluster_id = broker_process.format_data(java, library, folder)
     free_ports = [port for _ in range(3) for port in broker_process.choose_ports(None)]
     ports = dict(zip(("PLAINTEXT", "CONTROLLER", "SASL", "MUTUAL", "ELSEWHERE"), free_ports, strict=False))
-    broker = Secured(folder, ports)
+    broker = SecuredBroker(folder, ports)
     broker_ports = (ports["PLAINTEXT"], ports["CONTROLLER"])
     state = broker_process.spawn_broker(java, library, folder, cluster_id, broker_ports, _settings(broker))
     try:
@@ -159,7 +159,7 @@ def secured(folder: Path) -> Iterator[Secured]:
         process.terminate(state.pid, state.born, timeout=0)
 
 
-def _settings(broker: Secured) -> str:
+def _settings(broker: SecuredBroker) -> str:
     clients = [name for name in broker.ports if name != "CONTROLLER"]
     return _SETTINGS.format(
         listeners=",".join(f"{name}://{broker.address(name)}" for name in clients),

@@ -10,14 +10,14 @@ from cqrs_cli.keyspace.added_partitions import create_lineage_topic
 from tests.cli.conftest import cqrs
 from tests.deciding.customers import customer_topics, register_command
 from tests.scenarios.secured.acls import User
-from tests.scenarios.secured.broker import Secured
+from tests.scenarios.secured.broker import SecuredBroker
 from tests.support.harness import TopicHarness
 
 __all__ = ["cqrs"]
 
 
 @pytest.fixture
-def shop(secured: Secured, prefix: str, tmp_path: Path) -> TopicHarness:
+def shop(secured: SecuredBroker, prefix: str, tmp_path: Path) -> TopicHarness:
     """Topics with undecided commands: Ann and Bob have registered."""
     customer_shop = customer_topics(secured.administrator, prefix, tmp_path)
     with Admin(secured.administrator) as admin:
@@ -27,7 +27,7 @@ def shop(secured: Secured, prefix: str, tmp_path: Path) -> TopicHarness:
 
 
 @pytest.fixture
-def created_users(secured: Secured) -> Iterator[list[User]]:
+def created_users(secured: SecuredBroker) -> Iterator[list[User]]:
     """The users that a test creates. Their clients are closed after the test."""
     users: list[User] = []
     yield users

@@ -1,6 +1,7 @@
 """Each role works with exactly the ACLs of docs/security.md, and `doctor` names each ACL that is revoked."""
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import get_args
@@ -8,18 +9,20 @@ from typing import get_args
 import pytest
 
 from cqrs_cli.client.producer import CommandProducer
+from cqrs_cli.client.queries.dead_letters import read_letters
+from cqrs_cli.client.queries.operations import drop_letters
 from cqrs_cli.deciding.repartition import repartition
 from cqrs_cli.errors import ConfigurationError, CqrsError
 from cqrs_cli.jobs.verify.driver import plan_verify, verify_in_process
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
-from cqrs_cli.kafka.topics.acls import RequiredAcl, Role, required_acls
+from cqrs_cli.kafka.topics.acls import RequiredAcl, Role, drop_acls, required_acls
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.keyspace.added_partitions import create_lineage_topic
 from cqrs_cli.settings.settings import load_settings
 from tests.cli.conftest import Cqrs
 from tests.scenarios.secured.acls import User, acls_for_topics, documented_acls, key_topic_acls
-from tests.scenarios.secured.broker import Secured
-from tests.support.commands import increment_commands
+from tests.scenarios.secured.broker import SecuredBroker
+from tests.support.commands import command, increment_commands
 from tests.support.harness import TopicHarness
 from tests.support.owners import run_plan, running_owners
 from tests.support.waiting import eventually
@@ -39,7 +42,7 @@ def test_page_lists_the_acls_on_keys() -> None:
         assert sorted(acls) == sorted(required_acls(role, topics, personal=True))
 
 
-def counters_with_lineage(secured: Secured, prefix: str, folder: Path) -> TopicHarness:
+def counters_with_lineage(secured: SecuredBroker, prefix: str, folder: Path) -> TopicHarness:
     """Return topics that include the lineage topic, so that all ACLs can be checked."""
     counters = TopicHarness(secured.administrator, prefix, folder)
     with Admin(secured.administrator) as admin:
@@ -47,20 +50,20 @@ def counters_with_lineage(secured: Secured, prefix: str, folder: Path) -> TopicH
     return counters
 
 
-Users = Callable[[str, Topics, Role], User]
+MakeUser = Callable[[str, Topics, Role], User]
 
 
 @pytest.fixture(scope="module")
-def topics(secured: Secured) -> Topics:
+def topics(secured: SecuredBroker) -> Topics:
     topics = Topics("counter", f"{secured.folder.name}.acls.")
     with Admin(secured.administrator) as admin:
         ensure_topics(admin, topics, TopicPlan(partitions=1))
-        create_lineage_topic(admin, topics)  # the ACLs of a missing topic show only Describe
+        create_lineage_topic(admin, topics)  # most ACLs on a missing topic cannot be checked
     return topics
 
 
 @pytest.fixture(scope="module")
-def users(secured: Secured) -> Iterator[Users]:
+def make_user(secured: SecuredBroker) -> Iterator[MakeUser]:
     """A function that creates users."""
     users: list[User] = []
 
@@ -74,8 +77,8 @@ def users(secured: Secured) -> Iterator[Users]:
 
 
 @pytest.fixture(scope="module", params=get_args(Role))
-def user(request: pytest.FixtureRequest, users: Users, topics: Topics) -> User:
-    return users(f"u-{request.param}", topics, request.param)
+def user(request: pytest.FixtureRequest, make_user: MakeUser, topics: Topics) -> User:
+    return make_user(f"u-{request.param}", topics, request.param)
 
 
 @pytest.mark.kafka
@@ -98,20 +101,20 @@ def test_doctor_names_each_missing_acl(user: User) -> None:
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_init_needs_no_earlier_topics(secured: Secured, users: Users) -> None:
+def test_init_needs_no_earlier_topics(secured: SecuredBroker, make_user: MakeUser) -> None:
     topics = Topics("counter", f"{secured.folder.name}.new.")
-    operator = users("operator", topics, "init")
+    operator = make_user("operator", topics, "init")
     with Admin(operator.connection) as admin:
         assert {topic.result for topic in ensure_topics(admin, topics, TopicPlan())} == {"created"}
 
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_repartition_names_missing_acls_first(secured: Secured, users: Users) -> None:
+def test_repartition_names_missing_acls_first(secured: SecuredBroker, make_user: MakeUser) -> None:
     topics = Topics("counter", f"{secured.folder.name}.grown.")
     with Admin(secured.administrator) as admin:
         ensure_topics(admin, topics, TopicPlan(partitions=1))
-    operator = users("grower", topics, "repartition")
+    operator = make_user("grower", topics, "repartition")
     for acl in (
         RequiredAcl("Alter", "topic", topics.commands),
         RequiredAcl("Create", "topic", topics.lineage),
@@ -126,9 +129,11 @@ def test_repartition_names_missing_acls_first(secured: Secured, users: Users) ->
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_run_names_missing_acls_first(secured: Secured, users: Users, tmp_path: Path, prefix: str) -> None:
+def test_run_names_missing_acls_first(
+    secured: SecuredBroker, make_user: MakeUser, tmp_path: Path, prefix: str
+) -> None:
     counters = counters_with_lineage(secured, prefix, tmp_path)
-    runner = users(f"{prefix}runner", counters.topics, "run")
+    runner = make_user(f"{prefix}runner", counters.topics, "run")
     counters.send(*increment_commands(3))
     counters.connection = runner.connection
     run_plan(counters.plan())
@@ -143,9 +148,33 @@ def test_run_names_missing_acls_first(secured: Secured, users: Users, tmp_path: 
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_losing_an_acl_ends_the_run(secured: Secured, users: Users, tmp_path: Path, prefix: str) -> None:
+def test_drop_names_missing_acls_first(
+    secured: SecuredBroker, make_user: MakeUser, tmp_path: Path, prefix: str
+) -> None:
     counters = TopicHarness(secured.administrator, prefix, tmp_path)
-    runner = users(f"{prefix}runner", counters.topics, "run")
+    counters.send(command("counter.Fly", "a", "fly-1"))
+    run_plan(counters.plan())
+    topics, now = counters.topics, time.time_ns() // 1_000_000
+    operator = make_user(f"{prefix}operator", topics, "read")
+    read, *further_acls = drop_acls(topics)
+    assert read in operator.acls
+    for acl in further_acls:
+        letters = list(read_letters(operator.connection, topics, lambda letter: True))
+        with pytest.raises(ConfigurationError, match=f"{acl} is not allowed, which dead-letters drop needs"):
+            drop_letters(operator.connection, topics, letters, now)
+        assert len(counters.records("dead-letters")) == 1  # without a record of the drop
+        operator.acls.append(acl)
+        operator.restore(acl)
+    assert drop_letters(operator.connection, topics, letters, now) == 1
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_losing_an_acl_ends_the_run(
+    secured: SecuredBroker, make_user: MakeUser, tmp_path: Path, prefix: str
+) -> None:
+    counters = TopicHarness(secured.administrator, prefix, tmp_path)
+    runner = make_user(f"{prefix}runner", counters.topics, "run")
     counters.connection = runner.connection
     with running_owners(counters.plan(once=False)) as owner:
         counters.send(*increment_commands(3))
@@ -163,11 +192,13 @@ def test_losing_an_acl_ends_the_run(secured: Secured, users: Users, tmp_path: Pa
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_a_reader_may_verify(secured: Secured, users: Users, tmp_path: Path, prefix: str) -> None:
+def test_a_reader_may_verify(
+    secured: SecuredBroker, make_user: MakeUser, tmp_path: Path, prefix: str
+) -> None:
     counters = counters_with_lineage(secured, prefix, tmp_path)
     counters.send(*increment_commands(3))
     run_plan(counters.plan())
-    reader = users(f"{prefix}auditor", counters.topics, "read")
+    reader = make_user(f"{prefix}auditor", counters.topics, "read")
     settings = load_settings({"command_config": secured.login(reader.name)}, secured.folder)
     report = verify_in_process(plan_verify(reader.connection, counters.topics, settings))
     assert (report.violations, report.total("commands")) == ([], 3)
@@ -193,15 +224,15 @@ def test_a_reader_may_verify(secured: Secured, users: Users, tmp_path: Path, pre
     ],
 )
 def test_other_commands_name_missing_acls(
-    secured: Secured,
-    users: Users,
+    secured: SecuredBroker,
+    make_user: MakeUser,
     topics: Topics,
     cqrs: Cqrs,
     role: Role,
     command: tuple[str, ...],
     lacking_acl: str,
 ) -> None:
-    user = users(f"lacks-{'-'.join(command)}", topics, role)
+    user = make_user(f"lacks-{'-'.join(command)}", topics, role)
     acl_name = lacking_acl.format(f"{topics.prefix}counter.")
     (acl,) = (acl for acl in user.acls if str(acl) == acl_name)
     user.revoke(acl)
@@ -215,9 +246,9 @@ def test_other_commands_name_missing_acls(
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_fatal_authorization_error_names_the_acl(
-    secured: Secured, users: Users, topics: Topics, caplog: pytest.LogCaptureFixture
+    secured: SecuredBroker, make_user: MakeUser, topics: Topics, caplog: pytest.LogCaptureFixture
 ) -> None:
-    user = users("lacks-write", topics, "send")
+    user = make_user("lacks-write", topics, "send")
     user.revoke(RequiredAcl("Write", "topic", topics.commands))
     with CommandProducer(user.connection, "murmur2") as producer:
 
@@ -233,9 +264,11 @@ def test_fatal_authorization_error_names_the_acl(
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_error_of_queued_command_names_acl(secured: Secured, users: Users, topics: Topics) -> None:
+def test_error_of_queued_command_names_acl(
+    secured: SecuredBroker, make_user: MakeUser, topics: Topics
+) -> None:
     """The fatal error comes after the command was queued: librdkafka purges it."""
-    user, errors = users("only-reads", topics, "read"), list[CqrsError]()
+    user, errors = make_user("only-reads", topics, "read"), list[CqrsError]()
     with CommandProducer(user.connection, "murmur2") as producer:
         producer.send(topics.commands, b"a", b"{}", lambda *_: None, errors.append)
         producer.flush()

@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Cqrs
-from tests.scenarios.secured.broker import SECRET, Secured
+from tests.scenarios.secured.broker import SECRET, SecuredBroker
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-LOGINS: dict[str, Callable[[Secured], Path]] = {
+LOGINS: dict[str, Callable[[SecuredBroker], Path]] = {
     "SCRAM-SHA-512": lambda broker: broker.login("root"),
     "PLAIN": lambda broker: broker.login("root", "PLAIN"),
     "mutual TLS": lambda broker: broker.certificate("root"),
     "PEM in the file": lambda broker: broker.inline_certificate("root"),
 }
-REFUSED_LOGINS: dict[str, tuple[Callable[[Secured], Path], str, str]] = {
+REFUSED_LOGINS: dict[str, tuple[Callable[[SecuredBroker], Path], str, str]] = {
     "wrong password": (
         lambda broker: broker.login("root", other_password=f"{SECRET}-wrong"),
         "it rejects the login",
@@ -76,7 +76,9 @@ COMMANDS = (("status", "counter"), ("init", "counter"), ("doctor",))
 
 
 @pytest.mark.parametrize("login", LOGINS)
-def test_every_mechanism_admits_all_clients(secured: Secured, cqrs: Cqrs, prefix: str, login: str) -> None:
+def test_every_mechanism_admits_all_clients(
+    secured: SecuredBroker, cqrs: Cqrs, prefix: str, login: str
+) -> None:
     config = str(LOGINS[login](secured))
 
     def run_json(*arguments: str) -> Any:
@@ -92,7 +94,7 @@ def test_every_mechanism_admits_all_clients(secured: Secured, cqrs: Cqrs, prefix
 
 
 @pytest.mark.parametrize("case", REFUSED_LOGINS)
-def test_refused_logins_are_explained(secured: Secured, cqrs: Cqrs, case: str) -> None:
+def test_refused_logins_are_explained(secured: SecuredBroker, cqrs: Cqrs, case: str) -> None:
     file, reason, hint = REFUSED_LOGINS[case]
     config = file(secured)
     for command in COMMANDS:
@@ -112,7 +114,7 @@ def test_refused_logins_are_explained(secured: Secured, cqrs: Cqrs, case: str) -
 
 @pytest.mark.covers("no-foreign-code")
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
-def test_tracebacks_and_logs_hide_secrets(secured: Secured, cqrs: Cqrs, mechanism: str) -> None:
+def test_tracebacks_and_logs_hide_secrets(secured: SecuredBroker, cqrs: Cqrs, mechanism: str) -> None:
     config = str(secured.login("root", mechanism, other_password=f"{SECRET}-wrong"))
     for command in COMMANDS:
         for form in ("text", "json"):

@@ -16,7 +16,7 @@ from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.scans.erased.verify import verify_erasure
 from tests.deciding.customers import PERSONAL_TEXT, erase_command, key_records, register_command, use_keyring
 from tests.scenarios.secured.acls import User
-from tests.scenarios.secured.broker import Secured
+from tests.scenarios.secured.broker import SecuredBroker
 from tests.scenarios.secured.kafka_users import connection_with_keyring, create_user
 from tests.support.harness import TopicHarness
 from tests.support.owners import run_plan, running_owners
@@ -37,7 +37,7 @@ def decoded_events(shop: TopicHarness, connection: Connection) -> str:
 
 
 def test_owner_needs_its_rights_on_keys(
-    secured: Secured, created_users: list[User], shop: TopicHarness
+    secured: SecuredBroker, created_users: list[User], shop: TopicHarness
 ) -> None:
     runner = create_user(created_users, secured, shop, "run")
     shop.connection = connection_with_keyring(shop, runner)
@@ -57,14 +57,14 @@ def test_owner_needs_its_rights_on_keys(
     ]
 
 
-def as_administrator(shop: TopicHarness, secured: Secured) -> TopicHarness:
+def as_administrator(shop: TopicHarness, secured: SecuredBroker) -> TopicHarness:
     """Let the administrator read the topics with the same keyring."""
     shop.connection = replace(secured.administrator, keys=shop.connection.keys)
     return shop
 
 
 def test_owner_re_wraps_keys_after_rotation(
-    secured: Secured, created_users: list[User], shop: TopicHarness
+    secured: SecuredBroker, created_users: list[User], shop: TopicHarness
 ) -> None:
     """An owner re-wraps keys after `cqrs keys rotate` without further ACLs."""
     runner = create_user(created_users, secured, shop, "run")
@@ -77,7 +77,7 @@ def test_owner_re_wraps_keys_after_rotation(
 
 
 def test_losing_the_keys_ends_the_run(
-    secured: Secured, created_users: list[User], shop: TopicHarness
+    secured: SecuredBroker, created_users: list[User], shop: TopicHarness
 ) -> None:
     runner = create_user(created_users, secured, shop, "run")
     shop.connection = connection_with_keyring(shop, runner)
@@ -93,7 +93,7 @@ def test_losing_the_keys_ends_the_run(
 
 
 def test_reader_needs_its_rights_on_keys(
-    secured: Secured, created_users: list[User], shop: TopicHarness
+    secured: SecuredBroker, created_users: list[User], shop: TopicHarness
 ) -> None:
     run_plan(shop.plan())
     reader = create_user(created_users, secured, shop, "read")
@@ -107,14 +107,14 @@ def test_reader_needs_its_rights_on_keys(
 
 
 def test_verify_erasure_names_missing_acls_first(
-    secured: Secured, created_users: list[User], shop: TopicHarness
+    secured: SecuredBroker, created_users: list[User], shop: TopicHarness
 ) -> None:
     shop.send(erase_command("ann"))
     run_plan(shop.plan())
     reader = create_user(created_users, secured, shop, "read")
 
     def count() -> int:
-        return verify_erasure(reader.connection, shop.topics, shop.aggregate, shop.settings).count
+        return verify_erasure(reader.connection, shop.topics, shop.aggregate, shop.settings).violation_count
 
     assert count() == 0 and len(key_topic_acls(reader)) == 2
     for acl in reader.acls:
@@ -125,7 +125,7 @@ def test_verify_erasure_names_missing_acls_first(
         reader.restore(acl)
 
 
-def test_init_may_make_the_keys_topic(secured: Secured, created_users: list[User]) -> None:
+def test_init_may_make_the_keys_topic(secured: SecuredBroker, created_users: list[User]) -> None:
     topics = Topics("customer", f"{secured.folder.name}.new.")
     created_users.append(User(secured, "keymaker", topics, "init", personal=True))
     with Admin(created_users[-1].connection) as admin:

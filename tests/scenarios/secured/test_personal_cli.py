@@ -10,7 +10,7 @@ from cqrs_cli.keys.address import KeyRingAddress
 from tests.cli.conftest import CommandResult, Cqrs
 from tests.deciding.customers import PERSONAL_TEXT
 from tests.scenarios.secured.acls import User, acls_for_topics, documented_acls, grant, revoke
-from tests.scenarios.secured.broker import Secured
+from tests.scenarios.secured.broker import SecuredBroker
 from tests.scenarios.secured.kafka_users import connection_with_keyring, create_user
 from tests.support import ROOT
 from tests.support.harness import TopicHarness
@@ -21,10 +21,12 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 @pytest.fixture
-def people(cqrs: Cqrs, secured: Secured, created_users: list[User], shop: TopicHarness) -> TopicHarness:
-    """The shop's commands, decided by a user with the role `run`.
+def decided_shop(
+    cqrs: Cqrs, secured: SecuredBroker, created_users: list[User], shop: TopicHarness
+) -> TopicHarness:
+    """The topics of `shop`, whose commands were decided by a user with the role `run`.
 
-    The shop's folder becomes a project with the keyring.
+    The folder of `shop` becomes a project with the keyring `ring.json`.
     """
     code = (ROOT / "tests/core/personal/customer.py").read_text().partition("\nCUSTOMER = ")[0]
     (shop.folder / "people").mkdir()
@@ -50,18 +52,21 @@ def allow_reading(user: User) -> None:
 
 
 def test_erasing_needs_the_role_send(
-    secured: Secured, created_users: list[User], people: TopicHarness, cqrs: Cqrs
+    secured: SecuredBroker, created_users: list[User], decided_shop: TopicHarness, cqrs: Cqrs
 ) -> None:
-    """Sending an erasure needs the role `send`. Previewing it and waiting for its event also needs the role `read`."""
-    sender = create_user(created_users, secured, people, "send")
+    """Sending an erasure, and waiting for its outcome, needs the role `send`. A dry run also needs the role `read`.
+
+    Without the role `read`, the erasure is accepted, but `cqrs erase` warns that it did not read the events.
+    """
+    sender = create_user(created_users, secured, decided_shop, "send")
     assert run_as(cqrs, sender, "erase", "customer", "ann", "--dry-run").status == 3
-    with running_owners(people.plan(once=False)):
+    with running_owners(decided_shop.plan(once=False)):
         without_reading = run_as(cqrs, sender, "erase", "customer", "ann", "-o", "json")
         allow_reading(sender)
         with_reading = run_as(cqrs, sender, "erase", "customer", "bob", "-o", "json")
     for result in (without_reading, with_reading):
         assert (result.status, result.document["type"]) == (0, "cqrs.Erase.accepted"), result.err
-    missing_acl = f"Read on topic {people.topics.events}"
+    missing_acl = f"Read on topic {decided_shop.topics.events}"
     assert [f"{missing_acl} is not allowed" in result.err for result in (without_reading, with_reading)] == [
         True,
         False,
@@ -73,22 +78,22 @@ def test_erasing_needs_the_role_send(
 
 
 def test_revoked_acl_to_send_is_named(
-    secured: Secured, created_users: list[User], people: TopicHarness, cqrs: Cqrs
+    secured: SecuredBroker, created_users: list[User], decided_shop: TopicHarness, cqrs: Cqrs
 ) -> None:
-    sender = create_user(created_users, secured, people, "send")
+    sender = create_user(created_users, secured, decided_shop, "send")
     allow_reading(sender)
-    revoke(secured, sender.name, RequiredAcl("Write", "topic", people.topics.commands))
+    revoke(secured, sender.name, RequiredAcl("Write", "topic", decided_shop.topics.commands))
     eventually(sender.lacking_acls)
     result = run_as(cqrs, sender, "erase", "customer", "ann")
     assert result.status == 3, result.err
-    assert people.topics.commands in result.err
+    assert decided_shop.topics.commands in result.err
 
 
 def test_rotating_needs_no_acl(
-    secured: Secured, created_users: list[User], people: TopicHarness, cqrs: Cqrs
+    secured: SecuredBroker, created_users: list[User], decided_shop: TopicHarness, cqrs: Cqrs
 ) -> None:
     """Rotation changes the keyring, which is not in Kafka. Counting the keys under each KEK needs the role `read`."""
-    reader = create_user(created_users, secured, people, "read")
+    reader = create_user(created_users, secured, decided_shop, "read")
     rotated = cqrs("keys", "rotate", "-o", "json")
     assert rotated.status == 0, rotated.err
     KeyRingAddress.load.cache_clear()  # a new process reads the keyring again
@@ -100,8 +105,8 @@ def test_rotating_needs_no_acl(
 
     new_kek = rotated.document["master"]
     assert keys_by_kek() == {new_kek: 0, "2026-11": 2}
-    with running_owners(people.plan(once=False)):
+    with running_owners(decided_shop.plan(once=False)):
         eventually(lambda: keys_by_kek() == {new_kek: 2, "2026-11": 0})
-    reader.revoke(lost_acl := RequiredAcl("Read", "topic", people.topics.keys))
+    reader.revoke(lost_acl := RequiredAcl("Read", "topic", decided_shop.topics.keys))
     result = run_as(cqrs, reader, "keys", "status", "customer")
     assert result.status == 3 and str(lost_acl) in result.err, result.err

@@ -18,13 +18,13 @@ from tests.following.processes.process_harness import (
     run_in_this_process,
 )
 from tests.scenarios.secured.acls import grant, revoke
-from tests.scenarios.secured.broker import Secured
+from tests.scenarios.secured.broker import SecuredBroker
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
-def test_documented_acls_are_enough(secured: Secured, prefix: str) -> None:
+def test_documented_acls_are_enough(secured: SecuredBroker, prefix: str) -> None:
     harness, user = ProcessHarness(secured.administrator, prefix), f"{prefix}reactor"
     harness.place_orders(0, 5)
     with Admin(secured.administrator) as admin:
@@ -42,7 +42,7 @@ def test_documented_acls_are_enough(secured: Secured, prefix: str) -> None:
     harness.connection = Connection(secured.address("SASL"), settings.client_properties())
     with Admin(harness.connection) as admin:
         eventually(lambda: admin.missing_acls(acls) == [])
-        assert error_texts(run_in_this_process(harness.plan(beginning=True))) == []
+        assert error_texts(run_in_this_process(harness.plan(from_beginning=True))) == []
         for acl in acls:
             revoke(secured, user, acl)
             eventually(lambda: admin.missing_acls(acls))

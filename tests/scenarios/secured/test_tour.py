@@ -15,7 +15,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.acls import Role, required_acls
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.scenarios.secured.acls import grant
-from tests.scenarios.secured.broker import SECRET, Secured
+from tests.scenarios.secured.broker import SECRET, SecuredBroker
 from tests.support import ROOT
 from tests.support.absent_broker import free_port
 from tests.support.listening_sockets import reachable_sockets
@@ -32,7 +32,7 @@ LOCAL_MASTER = ("--master", "local[2]")
 class SecuredProject(Project):
     """A project whose `cqrs` logs in by `--command-config`. Keeps the output of all commands."""
 
-    def __init__(self, folder: Path, broker: Secured, prefix: str) -> None:
+    def __init__(self, folder: Path, broker: SecuredBroker, prefix: str) -> None:
         super().__init__(folder, Connection(broker.address("SASL")), prefix)
         del self.environment["CQRS_BOOTSTRAP_SERVER"]
         self.outputs: list[str] = []
@@ -48,7 +48,7 @@ class SecuredProject(Project):
 
 
 @pytest.fixture
-def secured_project(tmp_path: Path, secured: Secured, prefix: str) -> SecuredProject:
+def secured_project(tmp_path: Path, secured: SecuredBroker, prefix: str) -> SecuredProject:
     (tmp_path / "cqrs.toml").touch()
     for name in SHADOWING_MODULES:
         (tmp_path / f"{name}.py").write_text("open('went-off', 'w')\n")
@@ -58,7 +58,7 @@ def secured_project(tmp_path: Path, secured: Secured, prefix: str) -> SecuredPro
 
 
 @pytest.fixture
-def users(secured: Secured, prefix: str) -> dict[str, Path]:
+def users(secured: SecuredBroker, prefix: str) -> dict[str, Path]:
     """Create a user with a password and ACLs for each role. Return the files of client properties by role."""
     users_by_name = {}
     for role in get_args(Role):
@@ -109,7 +109,7 @@ def files_with_contents(folder: Path) -> Iterator[tuple[Path, bytes]]:
 
 @pytest.mark.covers("no-foreign-code")
 def test_each_role_works_without_leaking_secrets(
-    secured: Secured, secured_project: SecuredProject, users: dict[str, Path]
+    secured: SecuredBroker, secured_project: SecuredProject, users: dict[str, Path]
 ) -> None:
     """Each role can do its work, and no secret is in `ps`, environments, Spark's UI and logs, or any output."""
     project, port = secured_project, free_port()
@@ -155,7 +155,7 @@ def test_each_role_works_without_leaking_secrets(
 
 @pytest.mark.nightly
 def test_certificates_work_like_passwords(
-    secured: Secured, secured_project: SecuredProject, prefix: str
+    secured: SecuredBroker, secured_project: SecuredProject, prefix: str
 ) -> None:
     user, topics = f"{prefix}certified", Topics("counter", prefix)
     grant(secured, user, {need for role in get_args(Role) for need in required_acls(role, topics)})

@@ -37,7 +37,9 @@ def test_the_newer_run_takes_every_partition(bank: TopicHarness, machine: str) -
     for partition, before_claim in enumerate(claims):
         claim = bank.position_and_claim(partition)[1]
         assert before_claim and claim and claim.run == newer_plan.run
-        assert claim.n <= before_claim.n + 1  # more only if the older run fenced it once before its exit
+        assert (
+            claim.number <= before_claim.number + 1
+        )  # more only if the older run fenced it once before its exit
     retire(newer_plan)
     assert newer.error() is None
     bank.check(machine)

@@ -66,7 +66,7 @@ def test_driver_fences_nothing_during_a_takeover(two_partitions: TopicHarness) -
                 assert (
                     claim_before
                     and claim_after
-                    and (claim_before.run, claim_after.n) == (plan.run, claim_before.n + 1)
+                    and (claim_before.run, claim_after.number) == (plan.run, claim_before.number + 1)
                 )
     two_partitions.check("other")
 

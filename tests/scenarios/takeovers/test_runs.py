@@ -32,7 +32,7 @@ def claim_numbers(project: Project) -> list[int]:
     commits = offsets.committed_offsets_now(
         project.connection, Topics("counter", project.prefix), range(4)
     ).values()
-    return [claim.n for commit in commits if (claim := parse_claim(commit.metadata))]
+    return [claim.number for commit in commits if (claim := parse_claim(commit.metadata))]
 
 
 def await_takeover(project: Project, owners_before: set[tuple[str, int]]) -> None:
@@ -75,8 +75,7 @@ def test_newer_run_takes_over_with_separate_state(project: Project, tmp_path: Pa
                 third.send_signal(signal.SIGTERM)
                 third.communicate(timeout=60)
                 assert third.returncode == 143
-    replayed = project.json("replay", "counter", "--master", "local[2]")
-    assert replayed["events"] == 150
+    assert project.replay("counter").events == 150
 
 
 @pytest.mark.covers("one-outcome")
@@ -111,4 +110,4 @@ def test_standbys_take_over_in_turn(project: Project, tmp_path: Path) -> None:
             with suppress(ProcessLookupError):
                 os.killpg(run.pid, signal.SIGKILL)
             run.wait(30)
-    assert project.json("replay", "counter", "--master", "local[2]")["events"] == 150
+    assert project.replay("counter").events == 150

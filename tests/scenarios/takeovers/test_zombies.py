@@ -15,7 +15,6 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import Consumer
 
-from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
@@ -162,7 +161,7 @@ def test_idle_owner_uses_short_request_timeout(lagging_bank: TopicHarness) -> No
 
     plan, partition = lagging_bank.plan(), Partition("bank_account", 0)
     with (
-        RecordingSession(plan, partition, plan.claim(partition, 0), 1, Measures()) as session,
+        RecordingSession(plan, partition, plan.claim(partition, 0), 1) as session,
         suppress(ClaimLost, LaterClaim),
     ):
         session.check_claim()

@@ -33,6 +33,7 @@ from tests.support.hanging_transactions import (
 )
 from tests.support.harness import TopicHarness
 from tests.support.owners import run_plan, run_plan_for_error, running_owners
+from tests.support.publications import publishing_harness
 from tests.support.raw_requests import Producer, RawClient
 from tests.support.repartitioning import final_statuses, repartition_topics, with_stale_partition
 from tests.support.repartitioning_transactions import (
@@ -135,7 +136,9 @@ TRANSACTION_PARTS: dict[str, tuple[list[Part], list[Part]]] = {
     ),
 )
 def test_half_a_transaction_is_resolved(counters: TopicHarness, client: RawClient, case: str) -> None:
-    """The next owner commits the transaction if a part of it is visible, and aborts it otherwise."""
+    """The next owner commits the transaction if a part of it is visible, and aborts it otherwise. It aborts a position
+    alone, because the outcomes contain it.
+    """
     visible, hidden = TRANSACTION_PARTS[case]
     counters.send(*increment_commands(5))
     run_plan(counters.plan())
@@ -143,7 +146,8 @@ def test_half_a_transaction_is_resolved(counters: TopicHarness, client: RawClien
     with short_read_timeout(), running_owners(counters.plan()) as owner:
         assert owner.error() is None
         (note,) = owner.notes()
-    assert "KAFKA-20734" in note and ("it is committed" in note) is bool(visible)
+    is_committed = bool(visible) and hidden != ["position"]
+    assert "KAFKA-20734" in note and ("it is committed" in note) is is_committed
     counters.send(*increment_commands(2, first=8))
     run_plan(counters.plan())
     assert [outcome.data.version for outcome in counters.outcomes()] == list(range(1, 11))
@@ -182,7 +186,7 @@ def test_half_a_reaction_is_resolved(
     visible, hidden = REACTION_PARTS[case]
     harness = ProcessHarness(connection, prefix)
     harness.place_orders(0, 3)
-    harness.run_once(beginning=True)
+    harness.run_once(from_beginning=True)
     harness.place_orders(3, 2)
     react_hanging(harness, client, visible, hidden)
     with short_read_timeout():
@@ -192,8 +196,28 @@ def test_half_a_reaction_is_resolved(
         harness.run_once()
         assert harness.payment_requests() == expected_payments(0, 7)
         report = verify_reactions(harness)
-    assert (report.listed, report.changed_commands) == ([], 0)
+    assert (report.listed_violations, report.changed_commands) == ([], 0)
     assert "KAFKA-20734" in notes[0] and ("it is committed" in notes[0]) is bool(visible)
+
+
+@pytest.mark.slow
+@pytest.mark.covers("reacted-once")
+@pytest.mark.parametrize("visible", [[], ["public"], ["positions", "group"]])
+def test_half_a_publication_is_resolved(
+    connection: Connection, prefix: str, client: RawClient, tmp_path: Path, visible: list[ReactionPart]
+) -> None:
+    parts: tuple[ReactionPart, ...] = ("public", "positions", "group")
+    harness = publishing_harness(connection, prefix, tmp_path)
+    harness.place_orders(0, 3)
+    harness.run_once(from_beginning=True)
+    harness.place_orders(3, 2)
+    react_hanging(harness, client, visible, [part for part in parts if part not in visible])
+    with short_read_timeout():
+        harness.run_once()
+        harness.place_orders(5, 2)
+        harness.run_once()
+        report = verify_reactions(harness)
+    assert (report.listed_violations, report.command_count) == ([], 7)
 
 
 #: Visible and open parts of the transactions of a repartitioning.
