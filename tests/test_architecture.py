@@ -37,7 +37,7 @@ HEAVY = {
 }
 
 #: Modules that every module may import: values and errors without further imports of the package.
-BASE_MODULES = {"column", "errors", "extras", "version", "failpoints", "formatting"}
+BASE_MODULES = {"column", "errors", "extras", "version", "failpoints", "formatting", "observer"}
 
 #: Further imports that the modules of each part may use. A part is a folder or a file of `cqrs_cli`.
 _LOW = {"codec", "core", "keys", "payloads", "settings", "system"}
@@ -73,7 +73,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "runs": _OWNING | {"client", "following", "status"},
     "jobs": _UPPER | {"spark"},
     "demo": _UPPER,
-    "cli": {*_UPPER, "demo", "scaffold", "testing", "projections"},
+    "console": {*_OWNING, "client", "following", "status"},
+    "cli": {*_UPPER, "console", "demo", "scaffold", "testing", "projections"},
     "__main__": {"cli"},
 }
 FUNCTIONAL = (cqrs_cli.core, cqrs_cli.proof)  # packages of pure functions

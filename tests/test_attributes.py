@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cqrs_cli.client.asyncapi import asyncapi
-from cqrs_cli.client.envelope import Attributes, valid_propagated_attributes, write_command
+from cqrs_cli.client.envelope import Attributes, create_command, valid_propagated_attributes
 from cqrs_cli.client.history import AggregateHistory, history_document
 from cqrs_cli.core.messages.attributes import PROPAGATED
 from cqrs_cli.core.messages.event import read_event
@@ -77,7 +77,7 @@ def test_exports_have_a_column_per_attribute(partition: Partition) -> None:
 
 
 def test_senders_may_give_every_attribute() -> None:
-    command = write_command("tally", "a", "tally.Add", b"{}", "/t", Attributes(**TEXTS))
+    command = create_command("tally", "a", "tally.Add", b"{}", "/t", Attributes(**TEXTS))
     assert list(json.loads(command.value))[-len(PROPAGATED) - 1 :] == [*PROPAGATED, "data"]
 
 

@@ -1,4 +1,4 @@
-"""Failpoints: an environment variable arms one failpoint, and every arrow of the protocol has a failpoint."""
+"""Failpoints: an environment variable arms one failpoint, and the code reaches every point of `observer.POINTS`."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli import failpoints
+from cqrs_cli import failpoints, observer
 from cqrs_cli.errors import ConfigurationError
 
 PACKAGE = Path(failpoints.__file__).parent
@@ -31,22 +31,22 @@ def arm(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 
 def exit_code_after(text: str, *points: str) -> int:
     """Return the exit code of a process that passes these failpoints."""
-    statements = ";".join(f"failpoints.reached({point!r})" for point in points)
-    program = f"from cqrs_cli import failpoints; failpoints.arm(); {statements}"
+    statements = ";".join(f"observer.reached({point!r})" for point in points)
+    program = f"from cqrs_cli import failpoints, observer; failpoints.arm(); {statements}"
     environment = os.environ | {failpoints.VARIABLE: text}
     return subprocess.run([sys.executable, "-c", program], env=environment).returncode
 
 
 def test_every_point_is_in_the_code() -> None:
     code = "".join(path.read_text() for path in PACKAGE.rglob("*.py") if path.name != "failpoints.py")
-    points_in_code = re.findall(r"failpoints\.(?:reached|during)\(\s*\"([^\"]+)\"", code)
-    assert set(points_in_code) == set(failpoints.POINTS)
+    points_in_code = re.findall(r"\b(?:reached|failpoints\.act_during)\(\s*\"([^\"]+)\"", code)
+    assert set(points_in_code) == set(observer.POINTS)
 
 
 def test_unset_variable_changes_nothing() -> None:
     assert failpoints.environment() == {}
-    for point in failpoints.POINTS:
-        failpoints.reached(point)
+    for point in observer.POINTS:
+        observer.reached(point)
 
 
 @pytest.mark.program
@@ -70,8 +70,8 @@ def test_flush_needs_an_armed_point(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     flushed: list[str] = []
     (tmp_path / "other_process").write_text("another process was here")
     arm(monkeypatch, f"produce.first:2:kill@{tmp_path / 'other_process'}")
-    failpoints.reached("produce.first", lambda: flushed.append("first"))
-    failpoints.reached("produce.first", lambda: flushed.append("second"))
+    observer.reached("produce.first", flush=lambda: flushed.append("first"))
+    observer.reached("produce.first", flush=lambda: flushed.append("second"))
     assert flushed == ["second"]
 
 
@@ -100,6 +100,6 @@ def test_tests_can_call_code_at_a_point() -> None:
     with failpoints.call_at("apply.inside", lambda: calls.append("here"), times=2):
         for point in ("apply.before", "apply.inside", "apply.inside", "apply.inside"):
             failpoints.arm()
-            failpoints.reached(point)
-    failpoints.reached("apply.inside")
+            observer.reached(point)
+    observer.reached("apply.inside")
     assert calls == ["here", "here"]

@@ -54,7 +54,7 @@ def families(text: str) -> dict[str, tuple[str, set[str]]]:
 def exposed_labels() -> dict[str, set[str]]:
     """Return the labels of every metric of a snapshot in which everything is measured."""
     metrics, registry = Metrics(), CollectorRegistry()
-    metrics.snapshot = replace(run_snapshot(owner_report()), processes=process_progress())
+    metrics.snapshot = replace(run_snapshot(owner_report()), process_progress=process_progress())
     registry.register(metrics)
     registry.register(projection_metrics())
     return {sample.name: set(sample.labels) for family in registry.collect() for sample in family.samples}
@@ -74,7 +74,7 @@ def projection_metrics() -> "ProjectionMetrics":
 def process_metrics() -> Metrics:
     """Return the metrics of a run that has process managers only."""
     metrics = Metrics()
-    metrics.snapshot = Snapshot(0.0, processes=process_progress())
+    metrics.snapshot = Snapshot(0.0, process_progress=process_progress())
     return metrics
 
 
@@ -95,7 +95,9 @@ def test_page_has_the_metrics_of_a_run(counters: TopicHarness) -> None:
     endpoint: Endpoint[Snapshot] = Endpoint(Metrics(), "127.0.0.1", 0)
     try:
         endpoint.update(
-            replace(run_driver(FakeSparkContext(owner_task), counters.plan()), processes=process_progress())
+            replace(
+                run_driver(FakeSparkContext(owner_task), counters.plan()), process_progress=process_progress()
+            )
         )
         with urllib.request.urlopen(f"http://127.0.0.1:{endpoint.port}/metrics") as answer:
             exposed = families(answer.read().decode())
@@ -118,7 +120,7 @@ def test_page_has_the_metrics_of_processes() -> None:
     }
     assert "with the metrics of its process managers and of the run." in " ".join(PAGE.split())
     assert registry.get_sample_value("cqrs_ready") == 1
-    metrics.snapshot = Snapshot(0.0, processes=process_progress(claimed=False))
+    metrics.snapshot = Snapshot(0.0, process_progress=process_progress(claimed=False))
     assert registry.get_sample_value("cqrs_ready") == 0
 
 

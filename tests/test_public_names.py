@@ -23,6 +23,8 @@ import pytest
                 "Personal",
                 "Process",
                 "Projection",
+                "PublicEvent",
+                "Publication",
                 "Recorded",
                 "Rejected",
                 "Release",

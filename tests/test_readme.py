@@ -81,14 +81,6 @@ def test_make_targets_exist() -> None:
     assert set(re.findall(r"make ([\w-]+)", START)) <= set(targets)
 
 
-def test_figures_equal_the_figures_page() -> None:
-    figures = Page("docs/figures.md").text
-    table = PAGE.text.partition("| what | cqrs |")[2].partition("\n\n")[0]
-    shown = re.findall(r"\d[\d.,]*(?:,\d{3}| ms)", table)
-    assert len(shown) == 6
-    assert [figure for figure in shown if figure.removesuffix(" ms") not in figures] == []
-
-
 @pytest.mark.kafka
 @pytest.mark.spark
 @pytest.mark.slow

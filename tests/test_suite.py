@@ -1,9 +1,10 @@
 """The rules of the tests themselves: the place of helpers, and the length of names and files."""
 
 import ast
+import re
 from collections.abc import Iterator
 
-from tests.support import ROOT, limits
+from tests.support import ROOT, distribution, limits
 
 TESTS = {path: path.read_text() for path in sorted((ROOT / "tests").rglob("*.py"))}
 
@@ -49,3 +50,19 @@ def test_tests_have_short_names() -> None:
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
     }
     limits.warn("seven words of a test's name", (name for name in names if name.count("_") > 7))
+
+
+def test_rules_of_distribution_match_tests() -> None:
+    assert distribution.unused_rules() == []
+
+
+def test_slow_tests_are_in_recognised_files() -> None:
+    """`make test-slow` imports only the files that `may_be_slow` recognises by their text."""
+    helpers = {path: text for path, text in TESTS.items() if not path.name.startswith("test_")}
+    marked = [path.name for path, text in helpers.items() if "mark.slow" in text]
+    assert marked == ["mistakes.py"]  # tests of DatabaseContract
+    heirs = [
+        path for path, text in TESTS.items() if re.search(r"^class Test.*\bDatabaseContract\b", text, re.M)
+    ]
+    assert len(heirs) == 4 and all(map(distribution.may_be_slow, heirs))
+    assert distribution.selects_slow("slow and not nightly") and not distribution.selects_slow("not slow")

@@ -10,7 +10,7 @@ from tests.support import ROOT
 
 @pytest.fixture
 def project_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project whose files and environment name a broker that is in use."""
+    """A project whose cqrs.toml names a broker that is in use. The environment sets a number of partitions."""
     (tmp_path / "cqrs.toml").write_text('bootstrap_server = "production:9092"\ntopic_prefix = "live."\n')
     monkeypatch.setenv("CQRS_PARTITIONS", "64")
     return tmp_path
@@ -23,14 +23,14 @@ def test_configured_broker_is_ignored(project_folder: Path) -> None:
     assert settings.state_dir == project_folder / ".cqrs/demo/.cqrs/state"
 
 
-def test_named_brokers_get_demo_topics(project_folder: Path) -> None:
+def test_broker_from_flags_gets_demo_topics(project_folder: Path) -> None:
     flags = {"bootstrap_server": "here:9092", "properties": ["client.id=me"]}
     settings = project.demo_settings(load_settings(flags, project_folder), flags)
     assert (settings.bootstrap_server, settings.topic_prefix) == ("here:9092", "demo.")
     assert settings.properties == {"client.id": "me"}
 
 
-def test_named_prefixes_are_used(project_folder: Path) -> None:
+def test_prefix_from_flags_is_used(project_folder: Path) -> None:
     flags = {"topic_prefix": "tour."}
     assert project.demo_settings(load_settings(flags, project_folder), flags).topic_prefix == "tour."
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from cqrs_cli import registry
-from cqrs_cli.client.queries.lineage import CommandNode, Lineage
+from cqrs_cli.client.queries.message_trees import CommandNode, MessageTrees
 from cqrs_cli.client.queries.messages import LinkedMessage
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import BatchContext, Decisions
@@ -54,7 +54,7 @@ def unpaid_order(*additional: tuple[str, str]) -> OrderTimeout:
         outcome = command._replace(kind="outcomes", data=msgspec.json.encode({"status": status}))
         nodes.append(CommandNode(location, command, outcome))
     nodes[0].commands += nodes[1:]
-    return OrderTimeout("o-1", Lineage(nodes[:1], []))
+    return OrderTimeout("o-1", MessageTrees(nodes[:1], []))
 
 
 def test_every_step_has_its_expected_result(bank_account: Aggregate) -> None:

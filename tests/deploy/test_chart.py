@@ -9,7 +9,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from cqrs_cli.jobs.engine.session import DEFAULTS
+from cqrs_cli.jobs.engine.session import DEFAULT_PROPERTIES
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.settings.settings import Settings
 from cqrs_cli.telemetry.listener import REPORTS_PORT
@@ -42,8 +42,6 @@ COMPLETE: dict[str, Any] = {
     "gateway": {
         "enabled": True,
         "tokenSecret": "token",
-        "eraseTokenSecret": "erase",
-        "personalTokenSecret": "personal",
         "hosts": ["shop.example"],
         "readOnly": True,
     },
@@ -74,8 +72,6 @@ INCONSISTENT: dict[str, dict[str, Any]] = {
     "use settings.checkpoint_location": MINIMAL
     | {"run": {"spark": {"master": "k8s://https://a", "executors": 1}, "shards": {"size": "1Gi"}}},
     "set run.processes=false": MINIMAL | {"processes": ["checkout"]},
-    "need settings.keyring": MINIMAL
-    | {"gateway": {"enabled": True, "tokenSecret": "a", "personalTokenSecret": "b"}},
     "needs a token": MINIMAL | {"gateway": {"enabled": True}},
     "name a database server": MINIMAL | {"projections": [{"name": "a", "to": "sqlite:///a.db"}]},
     "sharts": MINIMAL | {"run": {"sharts": {"size": "1Gi"}}},
@@ -180,7 +176,9 @@ def test_executors_have_time_to_drain(helm: Path) -> None:
     period = manifest_of(manifests, "Pod", "executor")["spec"]["terminationGracePeriodSeconds"]
     assert f"--conf=spark.kubernetes.executor.terminationGracePeriodSeconds={period}s" in container["args"]
     assert period > Timing().drain_timeout + Timing().slot_check_interval
-    assert DEFAULTS["spark.decommission.enabled"] == "true"  # then Spark adds the hook that drains its pods
+    assert (
+        DEFAULT_PROPERTIES["spark.decommission.enabled"] == "true"
+    )  # then Spark adds the hook that drains its pods
 
 
 def test_only_drivers_may_create_pods(helm: Path) -> None:

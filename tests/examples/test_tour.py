@@ -3,7 +3,7 @@
 import json
 import shutil
 import sqlite3
-from pathlib import Path
+import uuid
 
 import pytest
 
@@ -18,12 +18,13 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 PERSONAL_NAME = "Nadelheim"
 
 
-@pytest.fixture
-def shop(connection: Connection, prefix: str, tmp_path: Path) -> Project:
+@pytest.fixture(scope="module")
+def shop(connection: Connection, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A copy of the project, with a keyring, topics and two customers whose registration is decided."""
     ignore = shutil.ignore_patterns("__pycache__")
-    folder = Path(shutil.copytree(ROOT / "examples/customers", tmp_path / "shop", ignore=ignore))
-    project = Project(folder, connection, prefix)
+    folder = tmp_path_factory.mktemp("customers") / "shop"
+    shutil.copytree(ROOT / "examples/customers", folder, ignore=ignore)
+    project = Project(folder, connection, f"t{uuid.uuid4().hex[:8]}.")
     project.cqrs("keys", "init")
     project.cqrs("init", "customer", "--partitions", "2")
     for id, name in (("c-1", PERSONAL_NAME), ("c-2", "Bob")):
@@ -51,6 +52,21 @@ def topic_bytes(shop: Project, topic: str) -> bytes:
     return content
 
 
+def test_only_commands_have_plain_values(shop: Project) -> None:
+    """Commands stay as sent until their retention is over.
+
+    No other topic has unencrypted values, even before an erasure: the next test erases the customers.
+    """
+    topics = Topics("customer", shop.prefix)
+    names = [*(topics.name(kind) for kind in ("events", "outcomes", "dead-letters", "deferred")), topics.keys]
+    has_name = {name: PERSONAL_NAME.encode() in topic_bytes(shop, name) for name in names}
+    assert has_name == dict.fromkeys(names, False)
+    assert PERSONAL_NAME.encode() in topic_bytes(shop, topics.commands)
+    files = [path for path in (shop.folder / ".cqrs").rglob("*") if path.is_file()]
+    assert [path.name for path in files if PERSONAL_NAME.encode() in path.read_bytes()] == []
+    assert "data.mdb" in {path.name for path in files}
+
+
 def test_customers_are_registered_and_erased(shop: Project) -> None:
     state = shop.json("show", "customer", "c-1")["state"]
     assert (state["name"], mailing_list(shop)) == (PERSONAL_NAME, ["Bob", PERSONAL_NAME])
@@ -64,22 +80,8 @@ def test_customers_are_registered_and_erased(shop: Project) -> None:
     assert state == {"status": "erased", "name": "", "mail": "nobody@invalid", "address": "", "country": "GB"}
     assert mailing_list(shop) == []
     lines = [json.loads(line) for line in (shop.folder / "erasures.ndjson").read_text().splitlines()]
-    # The second erasure of c-1 finds no data key. It adds a line when it is sent, and another when it is decided.
+    # The second erasure of c-1 finds no data key. When it is sent, it adds a line without `key`. Once it is decided,
+    # it adds a line whose `key` is null.
     second_erasure = [("c-1", False), ("c-1", True)]
     assert [(line["id"], "key" in line) for line in lines] == [("c-1", True), *second_erasure, ("c-2", True)]
     assert "no violation" in shop.cqrs("verify", "customer", *LOCAL_MASTER)
-
-
-def test_only_commands_have_plain_values(shop: Project) -> None:
-    """Commands stay as sent until their retention is over.
-
-    No other topic has unencrypted values, even before an erasure.
-    """
-    topics = Topics("customer", shop.prefix)
-    names = [*(topics.name(kind) for kind in ("events", "outcomes", "dead-letters", "deferred")), topics.keys]
-    has_name = {name: PERSONAL_NAME.encode() in topic_bytes(shop, name) for name in names}
-    assert has_name == dict.fromkeys(names, False)
-    assert PERSONAL_NAME.encode() in topic_bytes(shop, topics.commands)
-    files = [path for path in (shop.folder / ".cqrs").rglob("*") if path.is_file()]
-    assert [path.name for path in files if PERSONAL_NAME.encode() in path.read_bytes()] == []
-    assert "data.mdb" in {path.name for path in files}

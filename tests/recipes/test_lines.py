@@ -11,9 +11,17 @@ import pytest
 
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.embedded import broker as embedded
-from tests.recipes.page import FILES, open_accounts, recipe_commands, run_line, with_embedded_broker
+from tests.recipes.page import (
+    FILES,
+    open_accounts,
+    recipe_commands,
+    run_line,
+    send_accounts,
+    with_embedded_broker,
+)
 from tests.support import ROOT
 from tests.support.absent_broker import free_port
+from tests.support.owners import run_plan
 from tests.support.postgres import binaries, postgres
 from tests.support.project import Project
 from tests.support.waiting import eventually
@@ -123,8 +131,10 @@ def test_the_notebook_counts_events(project: Project) -> None:
     ]
 
 
+@pytest.mark.nightly
 def test_reports_equal_the_page(project: Project) -> None:
-    """Recipe 10 prints the shown reports."""
-    open_accounts(project)
+    """Recipe 10 prints the shown reports. In CI, `test_command_answers_several_queries` runs `cqrs sql`."""
+    send_accounts(project)
+    run_plan(project.harness(partitions=4).plan(machine=".cqrs/state"))
     for line, output in recipe_commands(10):
         run_line(project, line, output)

@@ -3,7 +3,7 @@
 from cqrs_cli.following.processes.load import load_process
 from cqrs_cli.following.processes.subscription_reader import read_subscriptions
 from cqrs_cli.following.processes.verify import verify_process
-from cqrs_cli.proof.reactions import Reactions
+from cqrs_cli.proof.reactions import ReactionFindings
 from cqrs_cli.status.partition import PartitionStatus
 from cqrs_cli.status.subscriptions import subscription_status
 from tests.following.processes.process_harness import ProcessHarness
@@ -35,6 +35,6 @@ def source_statuses(harness: ProcessHarness) -> dict[str, PartitionStatus]:
     return {status.aggregate: status for status in statuses}
 
 
-def verify_reactions(harness: ProcessHarness) -> Reactions:
+def verify_reactions(harness: ProcessHarness) -> ReactionFindings:
     loaded = load_process(harness.name, harness.root, "aggregates")
     return verify_process(harness.connection, harness.settings, loaded, lambda _: None)

@@ -91,7 +91,10 @@ def trap_lines(prefix: str, count: int, traps: Mapping[int, str] = {}) -> list[d
 
 
 def check_trap_project(project: Project, ids: set[str], failed: set[str]) -> None:
-    """Check that each command has one outcome, that these failed and no others, and that nothing violates a promise."""
+    """Check that each command of `ids` has one outcome, and that only the commands of `failed` failed.
+
+    `cqrs verify` must find no violation.
+    """
     outcomes = [
         json.loads(line)["message"]
         for line in project.cqrs("tail", "trap", "outcomes", "-o", "json").splitlines()
@@ -117,7 +120,11 @@ def _failed(harness: TopicHarness) -> list[tuple[str | None, object, object]]:
 
 
 def check_outcomes(harness: TopicHarness, counts: tuple[int, int], deadly: dict[str, str]) -> None:
-    """Check that each command has one outcome, and that the deadly commands failed with this message."""
+    """Check that each command has one outcome, and that only the deadly commands failed.
+
+    `counts`: the number of commands in partitions 0 and 1. `deadly`: command id → message of its outcome; all deadly
+    commands are in partition 0.
+    """
     for partition, count in enumerate(counts):
         assert [outcome.data.offset for outcome in harness.outcomes(partition)] == list(range(count))
         assert len(harness.records("dead-letters", partition)) == (len(deadly) if partition == 0 else 0)
@@ -128,7 +135,7 @@ def check_outcomes(harness: TopicHarness, counts: tuple[int, int], deadly: dict[
 #: Pauses between submissions that are short enough for a test.
 SHORT_BACKOFF = replace(SHORT_TIMEOUTS, first_backoff=0.05, longest_backoff=1.0)
 
-#: Deaths of a run after which a test fails.
+#: A test fails when so many processes of its run have died.
 MAX_LOST_PROCESSES = 12
 
 
@@ -136,6 +143,7 @@ class ProcessRun:
     """A run whose tasks are processes. `lost_processes` counts the processes that died."""
 
     def __init__(self, **timing: Any) -> None:
+        """`timing`: values of the processes' `Timing` other than the defaults."""
         self.lost_processes = 0
         self.notes: list[str] = []
         self._timing = timing

@@ -42,8 +42,8 @@ def unverifying_broker(folder: Path) -> Iterator[Connection]:
 #: A part of an owner's transaction. Each part gets its own end marker, or none.
 Part = Literal["events", "outcomes", "keys", "position"]
 
-#: A part of a transaction of the process manager between orders and payments.
-ReactionPart = Literal["payment", "order", "positions", "group"]
+#: A part of a transaction of the process manager between orders and payments, or of the publication of orders.
+ReactionPart = Literal["payment", "order", "public", "positions", "group"]
 
 
 class Output(NamedTuple):
@@ -160,11 +160,12 @@ def react_hanging(
                 outputs_by_topic[message.topic].append((message.value, message.key, now))
             end = record.offset + 1
     new_position = replace(position, offset=end)
-    outputs_by_topic[harness.topics.positions] = [
+    outputs_by_topic[harness.topics.positions_topic] = [
         (new_position.encode(), position_key(subscription.source), now)
     ]
     command_topics = {"payment": harness.topic("commands"), "order": harness.topic("commands", "order")}
-    topic_of = {**command_topics, "positions": harness.topics.positions}
+    public_topic = {"public": f"{harness.prefix}shop.orders"}
+    topic_of = {**command_topics, **public_topic, "positions": harness.topics.positions_topic}
     outputs = {part: Output(topic, 0, outputs_by_topic[topic]) for part, topic in topic_of.items()}
     committed_offset = TopicPartition(harness.events, 0, end, new_position.claim.metadata())
     id = harness.topics.transactional_id(harness.events, 0)

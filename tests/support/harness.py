@@ -17,13 +17,13 @@ from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.deciding.packing import pack
-from cqrs_cli.deciding.plan import Plan, shard_folder
+from cqrs_cli.deciding.plan import Plan, shards_folder_of
 from cqrs_cli.deciding.prepare import prepare
 from cqrs_cli.jobs.verify.driver import plan_verify, verify_in_process
 from cqrs_cli.kafka import clients, offsets, readers
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.partitioner import target_partition
+from cqrs_cli.kafka.topics.partitioner import producer_partition
 from cqrs_cli.kafka.topics.topics import Kind, TopicPlan, Topics
 from cqrs_cli.ownership.claim import Claim, parse_claim
 from cqrs_cli.ownership.timing import Timing
@@ -83,7 +83,7 @@ class TopicHarness:
 
     def partition_of(self, key: str) -> int:
         """Return the partition of a key."""
-        return target_partition("murmur2", key.encode(), self.partitions)
+        return producer_partition("murmur2", key.encode(), self.partitions)
 
     def plan(
         self, once: bool = True, machine: str = "state", timing: Timing = SHORT_TIMEOUTS, **options: Any
@@ -99,7 +99,7 @@ class TopicHarness:
         for record in records:
             partition = record.partition
             if partition is None:
-                partition = target_partition("murmur2", record.key or b"", self.partitions)
+                partition = producer_partition("murmur2", record.key or b"", self.partitions)
             self._producer.produce(
                 self.topics.commands,
                 record.value,
@@ -167,7 +167,7 @@ class TopicHarness:
             lambda _: None,
             lambda *_: None,
             lambda: time.time_ns() // 1_000_000,
-            lambda key: target_partition("murmur2", key, self.partitions),
+            lambda key: producer_partition("murmur2", key, self.partitions),
             self.topics.commands,
             max_event_bytes=1_048_588,
         )
@@ -183,9 +183,9 @@ class TopicHarness:
         """Return the violations that `cqrs verify` finds; with `machine`, its shards are compared too."""
         shards = None
         if machine is not None:
-            shards = shard_folder(self.folder / machine, self.topics)
+            shards = shards_folder_of(self.folder / machine, self.topics)
         verified = verify_in_process(plan_verify(self.connection, self.topics, self.settings, shards))
-        assert all(not comparison.skipped for comparison in verified.comparisons.values()), (
+        assert all(not comparison.skip_reason for comparison in verified.comparisons.values()), (
             verified.comparisons
         )
         return [str(violation) for violation in verified.violations]

@@ -18,13 +18,12 @@ from cqrs_cli.deciding.retire import retire
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.ownership.supervisor import Supervisor
 from cqrs_cli.ownership.timing import Timing
-from cqrs_cli.runs.reporter import Reporter
 from cqrs_cli.runs.task import own_partitions
 from tests.support.waiting import eventually
 
 #: Children are forked from a process that has imported all modules and has no threads.
-_PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload(["tests.support.owners"])
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["tests.support.owners", "tests.following.processes.process_harness"])
 
 
 def run_plan_task(plan: Plan, attempt: int = 0, task: int = 0, tasks: int = 1) -> list[OwnerResult]:
@@ -93,12 +92,11 @@ def running_in_thread(run: Callable[[], None], stopping: threading.Event) -> Ite
 @contextmanager
 def running_with_reporter(supervisor: Supervisor) -> Iterator[None]:
     """Run a supervisor and its task's reporter until the end of the block."""
-    reporter = Reporter(supervisor)
 
     def report() -> None:
         while not supervisor.stopping.wait(0.05):
-            reporter.report()
-        reporter.close()
+            supervisor.send_reports()
+        supervisor.close_sender()
 
     with (
         running_in_thread(report, supervisor.stopping),
@@ -136,9 +134,9 @@ class OwnerProcess:
     ) -> None:
         """`times` are values of `Timing` other than the defaults. `open_files` are the soft and the hard limit."""
         timing = Timing(batch_limit=batch_limit, apply_every=apply_every, **times)
-        self._pipe, child_pipe = _PROCESSES.Pipe(duplex=False)
+        self._pipe, child_pipe = PROCESSES.Pipe(duplex=False)
         arguments = (replace(plan, timing=timing), fault, open_files, child_pipe)
-        self._process = _PROCESSES.Process(target=_serve, args=arguments, daemon=True)
+        self._process = PROCESSES.Process(target=_serve, args=arguments, daemon=True)
         self._process.start()
         child_pipe.close()
 

@@ -48,5 +48,5 @@ def process_progress(claimed: bool = True) -> ProcessProgress:
     """Return the progress of a process manager with 5 unread events."""
     subscription = Subscription("checkout", EventPartition("order", "order.events", 0))
     return ProcessProgress(
-        0.0, {subscription: 95}, {subscription: 100}, frozenset({subscription} if claimed else ())
+        0.0, {subscription: 95}, {subscription: 100}, claimed=frozenset({subscription} if claimed else ())
     )

@@ -7,17 +7,22 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 from cqrs_cli.client.uuid7 import uuid7
+from cqrs_cli.jobs.replay.driver import plan_replay
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.consumer_pool import ConsumerPool
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.scans.replay.fold import Total
 from cqrs_cli.state.shard import open_readonly
+from cqrs_cli.status.aggregates import aggregate_statuses
 from tests.support import ROOT
 from tests.support.harness import TopicHarness
+from tests.support.repartitioning import replay_total
 from tests.support.waiting import eventually
 
 
@@ -73,6 +78,12 @@ class Project:
     def json(self, *arguments: str) -> dict[str, Any]:
         """Run `cqrs` and return the JSON document that it prints."""
         return dict(json.loads(self.cqrs(*arguments, "-o", "json")))
+
+    def replay(self, name: str) -> Total:
+        """Replay an aggregate in this process. `cqrs replay` would start Spark."""
+        return replay_total(
+            plan_replay(self.connection, Topics(name, self.prefix), "aggregates", self.folder)
+        )
 
     def recover(self, bank: TopicHarness, *arguments: str) -> None:
         """Run until each shard has caught up with its logs and belongs to the new run, then stop the run.
@@ -153,26 +164,43 @@ def counter_increments(count: int) -> list[dict[str, object]]:
     return [{"type": "counter.Increment", "subject": f"n-{n}", "data": {}} for n in range(count)]
 
 
+def await_repartitioned(project: Project, name: str, within: float = 60) -> None:
+    """Wait until all partitions are split. `cqrs status`, again and again, would take the CPU from the owners."""
+    topics, state_dir = Topics(name, project.prefix), project.folder / ".cqrs/state"
+
+    def has_split() -> bool:
+        statuses = aggregate_statuses(project.connection, topics, state_dir)
+        return [status.repartitioning_stage for status in statuses] == [None] * 4
+
+    eventually(has_split, within)
+
+
 def repartitioning_stages(project: Project, name: str) -> list[str | None]:
     """Return the repartitioning stage of each partition; None for a partition without one."""
     (aggregates,) = project.json("status", name)["aggregates"].values()
     return [partition["growth"] for partition in aggregates["partitions"]]
 
 
-def outcome_ids(project: Project, name: str) -> list[str]:
+def outcome_ids(project: Project, name: str, pool: ConsumerPool) -> list[str]:
     """Return the ids of all outcomes. An id names the command's partition and offset."""
     topic = Topics(name, project.prefix).outcomes
+    with pool.acquire() as consumer:
+        partitions = range(readers.partition_count_with(project.connection, consumer, topic))
     message_ids = []
-    for partition, (start, end) in readers.bounds(
-        project.connection, topic, range(readers.partition_count(project.connection, topic))
-    ).items():
-        for records in readers.read(project.connection, topic, partition, start, end):
+    for partition, (start, end) in readers.bounds(project.connection, topic, partitions, pool=pool).items():
+        for records in readers.read(project.connection, topic, partition, start, end, pool=pool):
             message_ids += [str((r.value or b"").split(b'"id":"')[1].split(b'"')[0]) for r in records]
     return message_ids
 
 
 def await_decided(project: Project, count: int, names: Iterable[str] = AGGREGATE_NAMES) -> None:
     """Wait until `count` commands of each aggregate have exactly one outcome."""
-    for name in names:
-        eventually(lambda name=name: len(outcome_ids(project, name)) >= count, within=240)  # type: ignore[misc]
-        assert len(set(outcome_ids(project, name))) == len(outcome_ids(project, name)) == count
+    with closing(ConsumerPool(project.connection, "tests")) as pool:
+        for name in names:
+            eventually(
+                lambda name=name: len(outcome_ids(project, name, pool)) >= count,  # type: ignore[misc]
+                within=240,
+                every=0.1,
+            )
+            ids = outcome_ids(project, name, pool)
+            assert len(set(ids)) == len(ids) == count

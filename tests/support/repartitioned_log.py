@@ -9,7 +9,7 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.partitioner import target_partition
+from cqrs_cli.kafka.topics.partitioner import producer_partition
 from cqrs_cli.kafka.topics.topics import KINDS, LINEAGE_CONFIGS, Topics
 from cqrs_cli.keyspace.lineage import PartitionLineage
 from cqrs_cli.keyspace.records import Begun, Grow, LineageRecord, Split, lineage_value
@@ -32,7 +32,7 @@ class GrowingCounters:
     def partition_of(self, subject: str) -> int:
         """Return the partition that decides a key now."""
         (partition,) = partitions_that_decide(
-            self.lineage, lambda count: target_partition("murmur2", subject.encode(), count)
+            self.lineage, lambda count: producer_partition("murmur2", subject.encode(), count)
         )
         return partition
 

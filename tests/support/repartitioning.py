@@ -3,14 +3,15 @@
 from collections import Counter
 
 from cqrs_cli.core.messages.event import read_event
+from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin
-from cqrs_cli.kafka.topics.partitioner import target_partition
+from cqrs_cli.kafka.topics.partitioner import producer_partition
 from cqrs_cli.keyspace.added_partitions import add_partitions, create_lineage_topic
 from cqrs_cli.keyspace.lineage import PartitionLineage
 from cqrs_cli.keyspace.lineage_log import read_lineage, request_repartitioning
 from cqrs_cli.keyspace.records import Grow
 from cqrs_cli.scans.replay.fold import EMPTY_TOTAL, Total
-from cqrs_cli.scans.replay.task import ReplayPlan, total_part
+from cqrs_cli.scans.replay.task import ReplayPlan, replay_part
 from tests.support.commands import CommandRecord
 from tests.support.harness import TopicHarness
 
@@ -21,6 +22,8 @@ def repartition_topics(harness: TopicHarness, count: int) -> None:
         create_lineage_topic(admin, harness.topics)
         request_repartitioning(harness.connection, harness.topics, Grow(harness.partitions, count))
         add_partitions(admin, harness.topics, count)
+    for kind in ("commands", "events", "outcomes"):  # waits until the new partitions have leaders
+        readers.bounds(harness.connection, harness.topics.name(kind), range(count))
     harness.partitions = count
     harness.reconnect()
 
@@ -37,7 +40,7 @@ def add_partitions_by_hand(harness: TopicHarness, count: int) -> None:
 
 def with_stale_partition(record: CommandRecord, count: int) -> CommandRecord:
     """Return a record as a client with an outdated partition count sends it."""
-    return record._replace(partition=target_partition("murmur2", record.key or b"", count))
+    return record._replace(partition=producer_partition("murmur2", record.key or b"", count))
 
 
 def final_statuses(harness: TopicHarness) -> dict[str, list[str]]:
@@ -60,7 +63,7 @@ def event_history(harness: TopicHarness, subject: str) -> list[tuple[int, str]]:
     """Return version and command of an aggregate's events, along the partitions of its key."""
     history = current_lineage(harness)
     versions = []
-    for partition, _ in history.segments(target_partition("murmur2", subject.encode(), history.counts[-1])):
+    for partition, _ in history.segments(producer_partition("murmur2", subject.encode(), history.counts[-1])):
         events = [read_event(record.value) for record in harness.records("events", partition)]
         versions += [
             (event.aggregateversion, event.causationid or "") for event in events if event.subject == subject
@@ -72,7 +75,7 @@ def replay_total(plan: ReplayPlan) -> Total:
     """Run the tasks of a replay in sequence, and return their total."""
     total = EMPTY_TOTAL
     for task in plan.tasks:
-        result = total_part(plan, task)
+        result = replay_part(plan, task)
         assert result.error is None, result.error
         total = total.plus(result.total)
     return total

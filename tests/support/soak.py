@@ -19,8 +19,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from cqrs_cli.failpoints import POINTS, VARIABLE
+from cqrs_cli.failpoints import VARIABLE
 from cqrs_cli.kafka.offsets import committed_offsets_now
+from cqrs_cli.observer import POINTS
 from tests.support import ROOT
 from tests.support.brokers import Broker, broker
 from tests.support.commands import endless_commands

@@ -25,9 +25,12 @@ def standby_plan(counters: TopicHarness, machine: str, timeout: float = STANDBY_
 
 
 def has_claimed(plan: Plan, reader: ClaimReader[Partition]) -> bool:
-    """True if the run has the partition's latest claim. Does not wait for a pending commit of a killed run."""
+    """True if the partition's latest committed claim is the run's. A claim in a transaction that a killed run left open
+    is not waited for.
+    """
     return any(
-        claim.claim is not None and claim.claim.run == plan.run for claim in reader.read_claims().values()
+        committed.claim is not None and committed.claim.run == plan.run
+        for committed in reader.read_claims().values()
     )
 
 
@@ -43,14 +46,14 @@ def running_with_heartbeats(counters: TopicHarness, plan: Plan) -> Iterator[Deci
             STANDBY_TIMEOUT,
             partial(has_claimed, plan, reader),
         )
-        with heartbeat_sender, running_without_heartbeats(counters, plan) as run:
-            yield run
+        with heartbeat_sender, running_without_heartbeats(counters, plan) as supervisor:
+            yield supervisor
 
 
 @contextmanager
 def running_without_heartbeats(counters: TopicHarness, plan: Plan) -> Iterator[DecidingSupervisor]:
     """Run an owner whose driver sends no heartbeats."""
     stopping = threading.Event()
-    run = DecidingSupervisor(plan, plan.partitions()[0], counters.aggregate, 0, stopping)
-    with running_in_thread(run.run, stopping):
-        yield run
+    supervisor = DecidingSupervisor(plan, plan.partitions()[0], counters.aggregate, 0, stopping)
+    with running_in_thread(supervisor.run, stopping):
+        yield supervisor

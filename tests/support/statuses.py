@@ -17,7 +17,7 @@ _PROCESSED: dict[str, Any] = {
     "position": 10,
     "lag": 0,
     "owner": OWNER,
-    "owned": True,
+    "is_owned": True,
 }
 
 

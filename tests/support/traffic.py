@@ -14,7 +14,7 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.partitioner import target_partition
+from cqrs_cli.kafka.topics.partitioner import producer_partition
 from tests.support.commands import FAR_FUTURE, document
 from tests.support.harness import TopicHarness
 from tests.support.repartitioning import current_lineage
@@ -33,7 +33,7 @@ class StaleProducer(CommandProducer):
         self._count = count
 
     def partition_of(self, topic: str, key: bytes) -> int:
-        return target_partition("murmur2", key, self._count)
+        return producer_partition("murmur2", key, self._count)
 
 
 class Client(threading.Thread):
@@ -124,7 +124,7 @@ def final_outcomes(bank: TopicHarness) -> dict[str, list[OutcomeEnvelope]]:
                 final = outcome.data.status not in ("deferred", "duplicate")
                 if (
                     final
-                    and target_partition("murmur2", subject.encode(), history.counts[-1]) == key_partition
+                    and producer_partition("murmur2", subject.encode(), history.counts[-1]) == key_partition
                 ):
                     outcomes_by_subject.setdefault(subject, []).append(outcome)
     return outcomes_by_subject

@@ -1,4 +1,4 @@
-"""Wheels packed from the installed packages, so that an image can be built where containers reach no registry."""
+"""Wheels packed from the installed packages, for machines and containers that build or download no package."""
 
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path, PurePosixPath
