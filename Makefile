@@ -8,12 +8,11 @@ UV := $(filter-out $(abspath $(VENV))/%,$(shell command -v uv))
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt \
     --build-constraint constraints.txt --editable
 PURE := not program and not kafka and not spark and not docker and not objects and not database and not slow and not nightly
-# Tests of one file stay in one process, with its Spark session and brokers.
-BY_FILE := --dist loadfile --no-loadscope-reorder
+# Tests that share a server stay in one process (tests/support/distribution.py).
 GROUPED := --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs test-pure test-slow nightly dist artifacts release bench setup clean java warm
+.PHONY: help demo test check docs test-pure test-slow nightly dist artifacts release figures setup clean java warm
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##/ {print substr($$0, 4)} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,7 +21,7 @@ help: ## List the targets
 demo: java ## Decide commands on Spark and an embedded Kafka
 	@$(BIN)/cqrs demo
 
-test: warm ## Run the tests, with a real broker and Spark (seven minutes)
+test: warm ## Run the tests, with a real broker and Spark (nine minutes)
 	@$(BIN)/pytest -m "not slow and not nightly" --durations 15 --numprocesses 6 $(GROUPED)
 
 check: $(READY) ## Lint, check formatting and types
@@ -38,8 +37,8 @@ docs: $(READY) ## Build the documentation in site/, and check its links
 test-pure: $(READY) ## Run the tests that start no program (a minute)
 	@$(BIN)/pytest -m "$(PURE)" --numprocesses 3 --dist worksteal
 
-test-slow: warm ## Kill processes, lose brokers, install, log in (ten minutes)
-	@$(BIN)/pytest -m "slow and not nightly" --durations 15 --numprocesses 4 $(BY_FILE)
+test-slow: warm ## Kill processes, lose brokers, install, log in (twelve minutes)
+	@$(BIN)/pytest -m "slow and not nightly" --durations 15 --numprocesses 5 $(GROUPED)
 
 nightly: warm ## Run the longest tests (hours), or some: make nightly PARTS="soak audit" (see .ci/nightly)
 	@.ci/nightly $(PARTS)
@@ -59,9 +58,9 @@ artifacts: $(READY) ## Build dist/ with bill of materials and checksums
 release: $(READY) ## Check, test, build and tag a release: make release VERSION=1.2.3
 	@$(BIN)/python -m scripts.release $(VERSION)
 
-bench: java ## Run all benchmarks of docs/figures.md (hours)
-	@grep -o 'python -m benchmarks[^`]*' docs/figures.md | while read -r python arguments; do \
-	    echo "$$python $$arguments" >&2; $(BIN)/python $$arguments </dev/null || exit; done
+figures: java ## Measure docs/figures.md and README's figures: make figures PEER=DIR (30 minutes)
+	@$(BIN)/python -m benchmarks.figures $(if $(PEER),--peer $(PEER)) $(OPTIONS)
+	@$(BIN)/python -m docs.generate_figures
 
 setup: $(READY) ## Only set up .venv
 

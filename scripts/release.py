@@ -20,7 +20,7 @@ DIST = ROOT / "dist"
 #: Files that name the current version in an image's tag, a label or a chart.
 VERSIONED_FILES = (
     *("Dockerfile", "compose/README.md", "compose/compose.yaml", "deploy/helm/cqrs/Chart.yaml"),
-    *("docs/deployment.md", "docs/install.md", "cqrs_cli/version.py"),
+    *("docs/deployment.md", "cqrs_cli/version.py"),
 )
 
 _VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(rc[1-9]\d*)?")
