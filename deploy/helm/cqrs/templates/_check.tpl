@@ -30,10 +30,7 @@
   {{- fail (printf "\n\n%s would run in cqrs run, too, and each would take it over from the other: set run.processes=false." (join ", " .Values.processes)) }}
 {{- end }}
 {{- if and .Values.gateway.enabled (not .Values.gateway.tokenSecret) }}
-  {{- fail "\n\ngateway.tokenSecret is empty: what others can reach needs a token; make a Secret with the key token." }}
-{{- end }}
-{{- if and .Values.gateway.personalTokenSecret (not .Values.settings.keyring) }}
-  {{- fail "\n\ngateway.personalTokenSecret is for personal values, which need settings.keyring: env:NAME, with NAME in env." }}
+  {{- fail "\n\ngateway.tokenSecret is empty: what others can reach needs a token; make a Secret with the key tokens." }}
 {{- end }}
 {{- range .Values.projections }}
   {{- if or (hasPrefix "sqlite:" .to) (hasPrefix "duckdb:" .to) }}
