@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cqrs_cli.core.personal.personal_fields import Personal, personal
     from cqrs_cli.core.process import Process, Send
     from cqrs_cli.core.recorded import Recorded
+    from cqrs_cli.following.processes.publication import Publication, PublicEvent
     from cqrs_cli.following.projections.projection import Projection
 
 __all__ = [
@@ -38,6 +39,8 @@ __all__ = [
     "Personal",
     "Process",
     "Projection",
+    "PublicEvent",
+    "Publication",
     "Recorded",
     "Rejected",
     "Release",
@@ -66,6 +69,8 @@ _DEFINING_MODULES = {
     "Personal": "cqrs_cli.core.personal.personal_fields",
     "Process": "cqrs_cli.core.process",
     "Projection": "cqrs_cli.following.projections.projection",
+    "PublicEvent": "cqrs_cli.following.processes.publication",
+    "Publication": "cqrs_cli.following.processes.publication",
     "Recorded": "cqrs_cli.core.recorded",
     "Rejected": _DECIDER_MODULE,
     "Release": "cqrs_cli.core.deferral.requests",

@@ -7,12 +7,12 @@ from typing import Any, Generic, TypeVar
 _Row = TypeVar("_Row")
 
 
-def unstyled(value: Any) -> str:
+def no_style(value: Any) -> str:
     """Return no style: the default of `Column.style`."""
     return ""
 
 
-def plain(value: Any) -> str:
+def plain_text(value: Any) -> str:
     """Return a number with commas (`2,000`), an empty text for None, and other values as text."""
     return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
@@ -24,11 +24,11 @@ class Column(Generic[_Row]):
     name: str  # the member in JSON, and the row's attribute if `value` is None
     value: Callable[[_Row], Any] | None = None
     header: str = ""
-    text: Callable[[Any], str] = plain  # formats the value for a table
+    text: Callable[[Any], str] = plain_text  # formats the value for a table
     json: Callable[[_Row], Any] | None = None  # converts the row for JSON; None: JSON contains the value
     left_aligned: bool = True  # left-aligned cells; False: right-aligned
     no_wrap: bool = False  # cells are never wrapped
-    style: Callable[[Any], str] = unstyled  # the colour of a value in a table
+    style: Callable[[Any], str] = no_style  # the colour of a value in a table
 
     def value_of(self, row: _Row) -> Any:
         """Return the row's value in this column."""

@@ -7,7 +7,8 @@
     ├── ContradictionError   5   inconsistent data, or data that would be lost: nothing was written; needs an operator
     ├── TakenOverError       6   another run took over these topics: do not restart automatically
     ├── RefusedError         7   `send --wait`: the command was rejected or failed, or is a duplicate of such a command
-    └── NoOutcomeError       8   `send --wait`: no outcome in time; the command may still be decided
+    ├── NoOutcomeError       8   `send --wait`: no outcome in time; the command may still be decided
+    └── RuleError            9   `whatif --fail-on`: the other code causes more differences than a rule allows
 
 If a signal ends the process, the exit code is 128 + the number of the signal (130, 143).
 """
@@ -90,3 +91,10 @@ class NoOutcomeError(CqrsError):
 
     exit_code = 8
     code = "NO_OUTCOME"
+
+
+class RuleError(CqrsError):
+    """More commands or states differ than a rule of `cqrs whatif --fail-on` allows. A retry gives the same result."""
+
+    exit_code = 9
+    code = "RULE"

@@ -13,10 +13,12 @@ EXTRAS = {
     "duckdb": ("duckdb",),
     "payloads": ("pyarrow",),
     "personal": ("cryptography",),
+    "otel": ("opentelemetry",),
+    "mcp": ("mcp",),
 }
 
 
-def install(extra: str) -> str:
+def install_command(extra: str) -> str:
     """Return the command line that installs an extra."""
     return f"pip install 'cqrs-cli[{extra}]'"
 
@@ -30,7 +32,8 @@ def require(extra: str, needed_by: str, find: Callable[[str], object] = find_spe
     """Raise `ConfigurationError` if modules of an extra are missing. `needed_by`: such as `cqrs run`."""
     if missing := missing_modules(extra, find):
         raise ConfigurationError(
-            f"{needed_by} needs {', '.join(missing)}, which is not installed", f"type: {install(extra)}"
+            f"{needed_by} needs {', '.join(missing)}, which is not installed",
+            f"type: {install_command(extra)}",
         )
 
 
@@ -39,5 +42,5 @@ def explain_import(error: ImportError) -> ConfigurationError | None:
     module = (error.name or "").partition(".")[0]
     for extra, modules in EXTRAS.items():
         if module in modules:
-            return ConfigurationError(f"{module} is not installed", f"type: {install(extra)}")
+            return ConfigurationError(f"{module} is not installed", f"type: {install_command(extra)}")
     return None

@@ -1,4 +1,7 @@
-"""Formatting of counts, durations and rates for people."""
+"""Formatting of counts, durations, rates and hints for people."""
+
+import difflib
+from collections.abc import Iterable
 
 #: The weight of the newest rate in an exponential moving average.
 _NEWEST_WEIGHT = 0.4
@@ -7,6 +10,13 @@ _NEWEST_WEIGHT = 0.4
 def counted(count: int, noun: str) -> str:
     """Return a count with its noun: `1 command`, `2,000 commands`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def did_you_mean(name: str, known_names: Iterable[str]) -> str:
+    """Return `did you mean amount?` for the most similar known name, regardless of case; empty if none is similar."""
+    names_by_lower = {known_name.lower(): known_name for known_name in known_names}
+    matches = difflib.get_close_matches(name.lower(), names_by_lower, 1)
+    return f"did you mean {names_by_lower[matches[0]]}?" if matches else ""
 
 
 def rough_time(seconds: float) -> str:

@@ -1,6 +1,5 @@
 """Loads users' code by name: each module of a package of the project defines one value, such as a decider."""
 
-import difflib
 import importlib
 import inspect
 import pkgutil
@@ -22,6 +21,7 @@ from cqrs_cli.core.aggregate.decider import Decider, Event
 from cqrs_cli.core.aggregate.erased import Erased
 from cqrs_cli.core.aggregate.errors import InvalidAggregate, describe_error, is_interrupt
 from cqrs_cli.errors import ConfigurationError, UsageError
+from cqrs_cli.formatting import did_you_mean
 
 
 class UserCode(NamedTuple):
@@ -53,7 +53,7 @@ def names(package: str, root: Path) -> list[str]:
 
     Only the package's own `__init__` is executed. Modules whose name starts with `_` are left out.
     """
-    package_module = _package(package, root)
+    package_module = _import_package(package, root)
     if package_module is None:
         return []
     return sorted(
@@ -77,17 +77,17 @@ def user_module(user_code: UserCode, name: str, package: str, root: Path) -> Mod
     known_names = names(package, root)
     if name not in known_names:
         raise UsageError(
-            f"no {user_code.name} {name!r}", _known_names(user_code, name, known_names, package, root)
+            f"no {user_code.name} {name!r}", _known_names_hint(user_code, name, known_names, package, root)
         )
     if not user_code.name_pattern.fullmatch(name):
         raise ConfigurationError(
             f"{user_code.name} {name!r} cannot be part of {user_code.part_of}",
             f"rename its file: {user_code.name_rule} (in {package})",
         )
-    return _module(user_code, name, package, root)
+    return _load_module(user_code, name, package, root)
 
 
-def _module(user_code: UserCode, name: str, package: str, root: Path) -> ModuleType:
+def _load_module(user_code: UserCode, name: str, package: str, root: Path) -> ModuleType:
     module_name = f"{package}.{name}"
     module = _run_module(partial(importlib.import_module, module_name), module_name, root, user_code.name)
     if not isinstance(getattr(module, user_code.value, None), user_code.type):
@@ -104,7 +104,7 @@ def load_from(name: str, module: str, root: Path) -> Aggregate:
     Raises the errors of `load`. `cqrs whatif` uses it to decide with changed code.
     """
     package, _, module_name = module.rpartition(".")
-    package_module = _package(package, root) if package else None
+    package_module = _import_package(package, root) if package else None
     if package_module is None or module_name not in {
         module_info.name for module_info in pkgutil.iter_modules(package_module.__path__)
     }:
@@ -112,7 +112,7 @@ def load_from(name: str, module: str, root: Path) -> Aggregate:
             f"there is no module {module!r} in a folder of {root}",
             "write FOLDER.NAME for the file FOLDER/NAME.py of the project",
         )
-    return _create_aggregate(name, _module(_AGGREGATE, module_name, package, root), root)
+    return _create_aggregate(name, _load_module(_AGGREGATE, module_name, package, root), root)
 
 
 def _create_aggregate(name: str, module: ModuleType, root: Path) -> Aggregate:
@@ -136,10 +136,10 @@ def event_owners(
     `Erased` selects no aggregate. Raises `ConfigurationError` for an event of no aggregate; `location` is the file and
     line in its message, such as `processes/checkout.py:19`.
     """
-    current_classes = [event_class for event_class in event_classes if event_class is not Erased]
+    owned_classes = [event_class for event_class in event_classes if event_class is not Erased]
     return {
         aggregate.name: aggregate
-        for event_class in current_classes
+        for event_class in owned_classes
         for aggregate in _aggregates_with(event_class, names, package, root, location)
     }
 
@@ -150,19 +150,21 @@ def _aggregates_with(
     """Return the aggregates that have this event. For an event that is defined in an aggregate's module,
     only that module is loaded.
     """
-    known = ", ".join(candidates) or "none"
+    known_names = ", ".join(candidates) or "none"
     module_name = event_class.__module__.removeprefix(f"{package}.")
     if event_class is not Event and module_name in candidates:
         candidates = [module_name]
-    loaded = [load(name, package, root) for name in candidates]
+    loaded_aggregates = [load(name, package, root) for name in candidates]
     aggregates = [
-        aggregate for aggregate in loaded if event_class is Event or event_class in aggregate.events.values()
+        aggregate
+        for aggregate in loaded_aggregates
+        if event_class is Event or event_class in aggregate.events.values()
     ]
     if not aggregates:
         raise ConfigurationError(
             f"{location}: {event_class.__module__}.{event_class.__name__} is not an event of an aggregate of this "
             "project",
-            f"known aggregates: {known}",
+            f"known aggregates: {known_names}",
         )
     return aggregates
 
@@ -182,7 +184,7 @@ def source_archive(package: str, root: Path, target: Path) -> Path:
     return target
 
 
-def _package(package: str, root: Path) -> ModuleType | None:
+def _import_package(package: str, root: Path) -> ModuleType | None:
     """Return the package below `root`, None if it does not exist. Equal names elsewhere on `sys.path` are ignored."""
     importlib.invalidate_caches()  # a new file may be missing in the finder's cached listing of its folder
     path, module = [str(root.resolve())], None
@@ -192,8 +194,8 @@ def _package(package: str, root: Path) -> ModuleType | None:
             return None
         path = list(spec.submodule_search_locations)
         module = sys.modules.get(name)
-        if module is None or [_resolved(folder) for folder in getattr(module, "__path__", ())] != [
-            _resolved(folder) for folder in path
+        if module is None or [_resolved_path(folder) for folder in getattr(module, "__path__", ())] != [
+            _resolved_path(folder) for folder in path
         ]:
             module = _run_module(partial(_import, spec), name, root)
     return module
@@ -236,7 +238,7 @@ def _error_location(error: BaseException, root: Path) -> str:
     project_frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if _resolved(frame.filename).startswith(base)
+        if _resolved_path(frame.filename).startswith(base)
     ]
     return (
         f"{relative_path(project_frames[-1].filename, root)}:{project_frames[-1].lineno}"
@@ -256,19 +258,20 @@ def location_of(code_object: object, module: ModuleType, root: Path) -> str:
 
 def relative_path(file: str | None, root: Path) -> str:
     """Return a file's path relative to the project's root, or its absolute path if it is outside."""
-    path = Path(_resolved(file or "?"))
+    path = Path(_resolved_path(file or "?"))
     base = root.resolve()
     return str(path.relative_to(base) if path.is_relative_to(base) else path)
 
 
-def _resolved(path: str) -> str:
+def _resolved_path(path: str) -> str:
     return str(Path(path).resolve())
 
 
-def _known_names(user_code: UserCode, name: str, known_names: list[str], package: str, root: Path) -> str:
+def _known_names_hint(
+    user_code: UserCode, name: str, known_names: list[str], package: str, root: Path
+) -> str:
     if not known_names and user_code is _AGGREGATE:
         return f"there is no package {package!r} with aggregates in {root}: cqrs new DIR makes a project"
     if not known_names:
         return f"there is no folder {package!r} with modules in {root}"
-    close = difflib.get_close_matches(name, known_names, n=1)
-    return f"{f'did you mean {close[0]}? ' if close else ''}known: {', '.join(known_names)}"
+    return f"{did_you_mean(name, known_names)} known: {', '.join(known_names)}".lstrip()

@@ -13,7 +13,7 @@ from cqrs_cli.client import history
 from cqrs_cli.client.compose import compose
 from cqrs_cli.client.envelope import Attributes
 from cqrs_cli.client.producer import CommandProducer
-from cqrs_cli.client.queries.lineage import CommandNode, Lineage, lineage
+from cqrs_cli.client.queries.message_trees import CommandNode, MessageTrees, message_trees
 from cqrs_cli.client.queries.trace import trace_messages
 from cqrs_cli.deciding.plan import Plan
 from cqrs_cli.demo.project import ORDER, PAYMENT, PROCESS
@@ -51,13 +51,13 @@ class OrderTimeout(NamedTuple):
     """An unpaid order, and all events and commands that followed from it."""
 
     order: str
-    lineage: Lineage
+    trees: MessageTrees
 
     @property
     def unexpected_results(self) -> list[str]:
         """One sentence for each unexpected outcome."""
         outcomes = Counter(
-            (node.command.type, _status(node)) for node in _commands(self.lineage) if node.command
+            (node.command.type, _status(node)) for node in _commands_in(self.trees) if node.command
         )
         differences = (EXPECTED_OUTCOMES - outcomes) + (outcomes - EXPECTED_OUTCOMES - OPTIONAL_OUTCOMES)
         return [
@@ -97,7 +97,7 @@ class OrderDemo:
         """Return the order with all events and commands that followed from it."""
         since = time.time_ns() // 1_000_000 - _MAX_CLOCK_SKEW
         trace = trace_messages(self.connection, self.topics, self.order, since, lambda _: None)
-        return OrderTimeout(self.order, lineage(trace.messages))
+        return OrderTimeout(self.order, message_trees(trace.messages))
 
     def place_order(self) -> None:
         """Place an order for Cleo. The process manager must have claimed its subscriptions before."""
@@ -116,14 +116,14 @@ class OrderDemo:
         return bool(msgspec.to_builtins(state)["status"] == "called off")
 
 
-def _commands(lineage: Lineage) -> Iterator[CommandNode]:
+def _commands_in(trees: MessageTrees) -> Iterator[CommandNode]:
     """Yield the commands of the trees, each before the commands that followed from it."""
-    stack = list(reversed(lineage.roots))
+    stack = list(reversed(trees.roots))
     while stack:
         node = stack.pop()
         yield node
-        following = [*node.commands, *(command for event in node.events for command in event.commands)]
-        stack += reversed(following)
+        caused_commands = [*node.commands, *(command for event in node.events for command in event.commands)]
+        stack += reversed(caused_commands)
 
 
 def _status(node: CommandNode) -> str:

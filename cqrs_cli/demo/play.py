@@ -57,18 +57,18 @@ class StepOutcome(NamedTuple):
 
 
 class StoryResults(NamedTuple):
-    """The decided story: a snapshot of the run, the outcomes, and the accounts by id."""
+    """The decided story."""
 
-    decided: Snapshot
+    decided: Snapshot  # the run's snapshot when the story was decided
     outcomes: list[StepOutcome]
-    accounts: dict[str, AggregateHistory]
+    accounts: dict[str, AggregateHistory]  # account id → account
 
 
 class Tally(NamedTuple):
-    """A set of aggregates: their number, and the digest of their ids, versions and states."""
+    """The number and the digest of a set of aggregates. Equal sets have equal tallies."""
 
-    aggregates: int
-    digest: str
+    aggregates: int  # number of aggregates
+    digest: str  # digest of the ids, versions and states
 
 
 class DemoResults(NamedTuple):
@@ -97,7 +97,7 @@ class DemoResults(NamedTuple):
 
 
 class BankDemo:
-    """One demo; callers call its methods in the order of their definitions."""
+    """The bank part of one demo. Callers call the methods in the order of their definitions."""
 
     def __init__(self, settings: "Settings", connection: Connection, demo_name: str) -> None:
         """`demo_name` distinguishes the accounts of this demo from accounts of earlier demos in the same topics."""
@@ -113,7 +113,7 @@ class BankDemo:
         """Send the story to the commands topic, one record after the other."""
         with Admin(self.connection) as admin:
             ensure_topics(admin, self.topics, TopicPlan(partitions=self.settings.partitions))
-        self._first_outcomes = self._outcome_ends()
+        self._first_outcomes = self._outcome_ends()  # partition → end of the outcomes before the story
         with CommandProducer(self.connection, self.settings.partitioner) as sender:
             for number, step in enumerate(self.story):
                 sender.send(
@@ -147,14 +147,14 @@ class BankDemo:
         results: list[StoryResults] = []
 
         def check_progress(snapshot: Snapshot) -> None:
-            decided = snapshot.total("commands")
-            if not results and not snapshot.waiting_by_name() and decided >= len(self.story):
+            decided_count = snapshot.total("commands")
+            if not results and not snapshot.waiting_by_name() and decided_count >= len(self.story):
                 order.place_order()
                 results.append(
                     StoryResults(snapshot, self.outcomes(), {id: self.account(id) for id in self.account_ids})
                 )
                 on_story_decided(results[0])
-            if decided >= len(self.story) + EXPECTED_OUTCOMES.total() and order.is_called_off():
+            if decided_count >= len(self.story) + EXPECTED_OUTCOMES.total() and order.is_called_off():
                 on_payment_called_off()
                 raise _DemoFinished
             if time.monotonic() > deadline:

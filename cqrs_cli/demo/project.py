@@ -14,6 +14,7 @@ from cqrs_cli.system import lock
 if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings
 
+#: The aggregate of the demo's story.
 AGGREGATE = "bank_account"
 
 #: The aggregates of the order example, and the process manager between them.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings
 
 #: The database file in the project folder; each demo fills it from the first event on.
-_DATABASE = "orders.db"
+DATABASE_FILE = "orders.db"
 
 #: The table, and the maximum number of rows to show.
 _TABLE, _MAX_ROWS = "recent_orders", 5
@@ -31,8 +31,8 @@ class ReadModel(NamedTuple):
         statuses = [row["status"] for row in self.rows if row["order_id"] == self.order]
         if statuses == ["cancelled"]:
             return []
-        rows = f"has the status {', '.join(statuses)}" if statuses else "is missing"
-        return [f"{self.order} {rows} in table {_TABLE}, expected the status cancelled"]
+        status_text = f"has the status {', '.join(statuses)}" if statuses else "is missing"
+        return [f"{self.order} {status_text} in table {_TABLE}, expected the status cancelled"]
 
 
 def fill_read_model(settings: "Settings", connection: Connection, order: str) -> ReadModel | None:
@@ -48,9 +48,9 @@ def fill_read_model(settings: "Settings", connection: Connection, order: str) ->
 
     loaded_projection = load_projection(PROJECTION, settings.root, settings.aggregates)
     _remove_database(settings.root)
-    address = parse_database(f"sqlite:///{_DATABASE}", settings.root)
+    address = parse_database(f"sqlite:///{DATABASE_FILE}", settings.root)
     live_plan = prepare_projection(settings, connection, loaded_projection, address, _ignore).live
-    plan = replace(live_plan, targets=stable_ends(live_plan))
+    plan = replace(live_plan, end_offsets=stable_ends(live_plan))
     for result in project_partitions(plan, plan.sources, loaded_projection, _ignore):
         if result.error is not None:
             raise result.error
@@ -67,7 +67,7 @@ def fill_read_model(settings: "Settings", connection: Connection, order: str) ->
 def _remove_database(root: "Path") -> None:
     """Remove the file of an earlier demo, whose events may be from another broker."""
     for suffix in ("", "-wal", "-shm"):
-        (root / f"{_DATABASE}{suffix}").unlink(missing_ok=True)
+        (root / f"{DATABASE_FILE}{suffix}").unlink(missing_ok=True)
 
 
 def _ignore(_: object) -> None:

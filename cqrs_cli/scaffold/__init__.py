@@ -88,7 +88,8 @@ class SampleEvent(NamedTuple):
     def template_variables(self, name: str, package: str) -> dict[str, str]:
         """Return the variables of the template of a process manager or projection that reads the event.
 
-        `name`: of the process manager or projection. `package`: of the aggregates, such as `aggregates`.
+        `name`: the name of the process manager or projection. `package`: the package of the aggregates, such as
+        `aggregates`.
         """
         imports = "".join(f"{line}\n" for line in self.imports) + ("\n" if self.imports else "")
         return {

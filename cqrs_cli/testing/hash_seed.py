@@ -27,25 +27,25 @@ def check_hash_seed(module: ModuleType, histories: Sequence[Sequence[TimedComman
     aggregate = aggregate_of(module.decider)
     messages = [_history_messages(aggregate, history) for history in histories]
     transcripts = _run_in_process(module.__name__, encode_json(messages))
-    for history, other in zip(histories, transcripts, strict=True):
-        own = transcript(aggregate, history)
-        if own != other:
+    for history, other_transcript in zip(histories, transcripts, strict=True):
+        own_transcript = transcript(aggregate, history)
+        if own_transcript != other_transcript:
             step = next(
                 number
-                for number, (own_line, other_line) in enumerate(zip(own, other, strict=True))
-                if own_line != other_line
+                for number, (own, other) in enumerate(zip(own_transcript, other_transcript, strict=True))
+                if own != other
             )
             raise BrokenLaw(
                 "decide or evolve depends on the order of a set",
                 f"{history[step].command!r} after {[command for command, _ in history[:step]]!r}",
-                f"here it gives {own[step]}",
-                f"in another process {other[step]}",
+                f"here it gives {own_transcript[step]}",
+                f"in another process {other_transcript[step]}",
                 function=aggregate.decider.decide,
             )
 
 
 def _history_messages(aggregate: Aggregate, history: Sequence[TimedCommand]) -> HistoryMessages:
-    """Return a history as a value that can be encoded."""
+    """Return a history in the form that is sent to the other process."""
     wire_types = {cls: name for name, cls in aggregate.commands.items()}
     return [
         (wire_types[type(command)], msgspec.Raw(encode_json(command)), context)
@@ -54,7 +54,7 @@ def _history_messages(aggregate: Aggregate, history: Sequence[TimedCommand]) -> 
 
 
 def transcript(aggregate: Aggregate, history: Sequence[TimedCommand]) -> list[list[str]]:
-    """Return for each command its outcome as text, and the state after it."""
+    """Return for each command a list of lines: its outcome, and the state after the command."""
     state: State = aggregate.decider.initial
     version = 0
     lines = []
@@ -68,6 +68,7 @@ def transcript(aggregate: Aggregate, history: Sequence[TimedCommand]) -> list[li
 
 
 def _run_in_process(module: str, messages: bytes) -> list[list[list[str]]]:
+    """Return the transcript of each encoded history, made by a new process with another hash seed."""
     seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     environment = {
         **os.environ,

@@ -51,8 +51,8 @@ def laws(decider: Decider[Any, Any, Any], *, examples: int = 200, samples: Sampl
     6. The data of retired events are readable. `samples` has, by event name, data as they were written, or a dict from
        such data to the expected event. Every upcaster needs at least one sample. An upcaster with the name of a current
        event returns current data unchanged; law 4 checks it.
-    7. Other values do not depend on personal values: `mask(evolve(s, e)) == mask(evolve(mask(s), mask(e)))`,
-       where `mask` redacts personal values. An aggregate that is erased after each event keeps the laws, too.
+    7. Other values do not depend on personal values: `redact(evolve(s, e)) == redact(evolve(redact(s), redact(e)))`. An
+       aggregate that is erased after each event keeps the laws, too.
     """
     __tracebackhide__ = True
     aggregate = aggregate_of(decider)
@@ -61,7 +61,7 @@ def laws(decider: Decider[Any, Any, Any], *, examples: int = 200, samples: Sampl
 
 
 def _check_random_histories(aggregate: Aggregate, examples: int) -> list[History]:
-    """Check random histories, and return them. Raises `BrokenLaw` for a history that hypothesis has shortened."""
+    """Check random histories, and return them. Raises `BrokenLaw` for the shortest failing history that was found."""
     try:
         from hypothesis import HealthCheck, Phase, given, settings
         from hypothesis.errors import Flaky
@@ -123,7 +123,7 @@ def _check_decide(aggregate: Aggregate, state: State, command: Command, context:
         return decision, ", ".join(decision.as_lines())
 
     __tracebackhide__ = True
-    arguments = (command, state, context) if aggregate.decide_with_context else (command, state)
+    arguments = (command, state, context) if aggregate.decides_with_context else (command, state)
     call = _Call("decide", aggregate.decider.decide, arguments)
     return _check_repeatable(call, run, aggregate, state, command)
 

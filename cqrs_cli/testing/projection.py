@@ -42,15 +42,15 @@ class ProjectionSpec:
             Recorded(
                 event,
                 aggregate_id,
-                version + n,
+                version + number,
                 time,
-                f"0/0/{offset + n}",
+                f"0/0/{offset + number}",
                 "command-1",
                 "command-1",
                 0,
-                offset + n,
+                offset + number,
             )
-            for n, event in enumerate(events, 1)
+            for number, event in enumerate(events, 1)
         ]
         return replace(self, recorded=(*self.recorded, *new))
 
@@ -60,23 +60,23 @@ class ProjectionSpec:
         Raises `BrokenLaw` if batches of one event lead to other rows than one batch of all events.
         """
         __tracebackhide__ = True
-        together = self._rows_after(table, [self.recorded] if self.recorded else [])
-        singly = self._rows_after(table, [(recorded,) for recorded in self.recorded])
-        if _row_counts(singly) != _row_counts(together):
+        rows = self._rows_after(table, [self.recorded] if self.recorded else [])
+        rows_of_singles = self._rows_after(table, [(recorded,) for recorded in self.recorded])
+        if _row_counts(rows_of_singles) != _row_counts(rows):
             raise BrokenLaw(
                 "batches of one event give other rows than one batch of all",
-                *(f"singly {row}" for row in singly),
-                *(f"together {row}" for row in together),
+                *(f"singly {row}" for row in rows_of_singles),
+                *(f"together {row}" for row in rows),
                 function=self.projection.project,
             )
-        if _row_counts(together) != _row_counts(expected):
+        if _row_counts(rows) != _row_counts(expected):
             lines = [
                 "when:",
                 *(f"  {recorded.aggregate_id}: {recorded.event!r}" for recorded in self.recorded),
             ]
-            for title, rows_of_title in (("expected", expected), ("found", together)):
+            for title, rows_of_title in (("expected", expected), ("found", rows)):
                 lines += [f"{title}:", *([f"  {dict(row)}" for row in rows_of_title] or ["  no row"])]
-            if _row_counts(together) == _row_counts(map(_without_zones, expected)):
+            if _row_counts(rows) == _row_counts(map(_without_zones, expected)):
                 lines.append(
                     "hint: SQLite returns times without a zone, in UTC: expect datetime(…) without tzinfo"
                 )
@@ -119,5 +119,5 @@ def _without_zones(row: Mapping[str, object]) -> dict[str, object]:
 
 
 def _row_counts(rows: Iterable[Mapping[str, object]]) -> Counter[str]:
-    """Return how often each row occurs, by the row as text."""
+    """Return the number of occurrences of each row, by the row as text."""
     return Counter(repr(sorted(row.items())) for row in rows)

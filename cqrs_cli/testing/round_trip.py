@@ -1,4 +1,4 @@
-"""Decides and folds as the engine does: every event and state is encoded and decoded."""
+"""Decides and folds for tests as owners and readers do: every event and state is encoded and decoded."""
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ _Message = TypeVar("_Message", Event, State)
 
 
 class BrokenLaw(AssertionError):
-    """The aggregate breaks a law of the engine: it cannot run, or cannot be replayed to the same state.
+    """The aggregate breaks a law: owners could not decide its commands, or a replay could get another state.
 
     The text starts with file and line of the function, and the broken law; then come details, one on each line.
     """
@@ -67,13 +67,13 @@ def context_of(version: int, time: datetime = datetime(2000, 1, 1, tzinfo=UTC), 
 
 
 def decide_command(aggregate: Aggregate, state: State, command: Command, context: Context) -> Decision:
-    """Decide, with context `context` if `decide` takes a context; raises `BrokenLaw` for a value that is not an event.
+    """Return the decision; raises `BrokenLaw` for a value that is not an event.
 
-    Errors of `decide` other than `Rejected` are not caught.
+    `context` is for a `decide` with three parameters. Errors of `decide` other than `Rejected` are not caught.
     """
     __tracebackhide__ = True
     decide: Callable[..., Iterable[Event]] = aggregate.decider.decide
-    arguments = (command, state, context) if aggregate.decide_with_context else (command, state)
+    arguments = (command, state, context) if aggregate.decides_with_context else (command, state)
     try:
         events = tuple(islice(decide(*arguments), MAX_EVENTS + 1))
     except Rejected as rejected:
@@ -112,20 +112,20 @@ def evolve_event(aggregate: Aggregate, state: State, event: Event) -> State:
     """Return the next state; raises `BrokenLaw` if it does not survive encoding. Passes on errors of `evolve`."""
     __tracebackhide__ = True
     evolve = aggregate.decider.evolve
-    after = evolve(state, event)
-    if type(after) is not aggregate.state:
+    next_state = evolve(state, event)
+    if type(next_state) is not aggregate.state:
         raise BrokenLaw(
-            f"evolve returned {after!r}, not {aggregate.state.__name__}", repr(event), function=evolve
+            f"evolve returned {next_state!r}, not {aggregate.state.__name__}", repr(event), function=evolve
         )
-    decoded = round_trip(aggregate, after)
-    if decoded != after:
+    decoded = round_trip(aggregate, next_state)
+    if decoded != next_state:
         raise BrokenLaw(
-            f"{type(after).__name__} does not survive being stored: it is decoded to another value",
-            repr(after),
+            f"{type(next_state).__name__} does not survive being stored: it is decoded to another value",
+            repr(next_state),
             repr(decoded),
             function=evolve,
         )
-    return after
+    return next_state
 
 
 def round_trip(aggregate: Aggregate, state: State) -> State:

@@ -33,7 +33,7 @@ def spec(decider: Decider[_C, _S, _E]) -> "Spec[_C, _S, _E]":
 
 @dataclass(frozen=True)
 class Spec(Generic[_C, _S, _E]):
-    """An aggregate in a state."""
+    """An aggregate at a version, in a state: the start of a test, to which `given` and `when` apply."""
 
     aggregate: Aggregate
     state: _S
@@ -78,21 +78,23 @@ class Outcome(Generic[_C, _S, _E]):
 
     before: Spec[_C, _S, _E]
     command: _C
-    decided: Decision
+    decision: Decision
 
     def then(self, *events: _E) -> "Outcome[_C, _S, _E]":
         """Check that the command was accepted with exactly these events in this order."""
         __tracebackhide__ = True
         if not events:
             raise TypeError("then() needs events; use unchanged() to check that there is none")
-        if self.decided.events != events:
-            raise self._failure([repr(event) for event in events], *_differences(self.decided.events, events))
+        if self.decision.events != events:
+            raise self._failure(
+                [repr(event) for event in events], *_differences(self.decision.events, events)
+            )
         return self
 
     def rejected(self, code: str | None = None, message: str | None = None) -> "Outcome[_C, _S, _E]":
         """Check that the command was rejected, with this code and message if given."""
         __tracebackhide__ = True
-        rejection = self.decided.rejected
+        rejection = self.decision.rejected
         if (
             rejection is None
             or (code is not None and rejection.code != code)
@@ -105,7 +107,7 @@ class Outcome(Generic[_C, _S, _E]):
     def unchanged(self) -> "Outcome[_C, _S, _E]":
         """Check that the command was valid and caused no event."""
         __tracebackhide__ = True
-        if self.decided.rejected is not None or self.decided.events:
+        if self.decision.rejected is not None or self.decision.events:
             raise self._failure(["no event"])
         return self
 
@@ -125,16 +127,16 @@ class Outcome(Generic[_C, _S, _E]):
         return self._spec_after().when(command, at)
 
     def _spec_after(self) -> Spec[_C, _S, _E]:
-        return self.before.given(*self.decided.events)  # type: ignore[arg-type]
+        return self.before.given(*self.decision.events)  # type: ignore[arg-type]
 
     def _given_and_when(self) -> str:
         return f"in state:\n  {self.before.state!r}\nwhen:\n  {self.command!r}"
 
     def _failure(self, expected: list[str], *details: str) -> AssertionError:
-        if self.decided.rejected is not None:
-            found = self.decided.as_lines()
+        if self.decision.rejected is not None:
+            found = self.decision.as_lines()
         else:
-            found = [repr(event) for event in self.decided.events] or ["no event"]
+            found = [repr(event) for event in self.decision.events] or ["no event"]
         parts = [self._given_and_when()]
         for title, lines in (("expected", expected), ("found", found), ("that is", list(details))):
             if lines:
@@ -157,7 +159,7 @@ def _differences(found: tuple[Event, ...], expected: tuple[Event, ...]) -> list[
 def _differing_fields(found: msgspec.Struct, expected: msgspec.Struct) -> list[str]:
     if type(found) is not type(expected):
         return []
-    pairs = ((f, getattr(found, f), getattr(expected, f)) for f in found.__struct_fields__)
+    pairs = ((field, getattr(found, field), getattr(expected, field)) for field in found.__struct_fields__)
     return [
         f"{field} is {actual!r}, expected {wanted!r}" for field, actual, wanted in pairs if actual != wanted
     ]

@@ -45,7 +45,7 @@ _PAUSES = [timedelta(seconds=n) for n in (0, 0.001, 1, 60, 3600, 86_400, 30 * 86
 
 def histories(aggregate: Aggregate) -> st.SearchStrategy[list[TimedCommand]]:
     """Return a strategy for histories of commands as they arrive over the wire, each with its time."""
-    pauses = st.sampled_from(_PAUSES) if aggregate.decide_with_context else st.just(_PAUSES[0])
+    pauses = st.sampled_from(_PAUSES) if aggregate.decides_with_context else st.just(_PAUSES[0])
     steps = st.lists(st.tuples(commands(aggregate), pauses), min_size=1, max_size=_MAX_COMMANDS)
     return steps.map(_timed_commands)
 
@@ -73,7 +73,7 @@ def messages_of(classes: Iterable[type]) -> st.SearchStrategy[Any]:
 def _values(node: TypeNode) -> st.SearchStrategy[Any]:
     match node.form:
         case "object":
-            return _objects(node.wire.cls)
+            return _objects(node.msgspec_type.cls)
         case "union":
             return st.one_of([_values(member) for member in node.parts])
         case "list" | "set":
@@ -82,23 +82,25 @@ def _values(node: TypeNode) -> st.SearchStrategy[Any]:
             return st.tuples(*map(_values, node.parts))
         case "dict":
             return st.dictionaries(*map(_values, node.parts), max_size=_MAX_ITEMS)
-    if type(node.wire) in _NUMBER_STRATEGIES:
-        return _numbers(node.wire)
-    if isinstance(node.wire, msgspec_types.StrType):
-        return _texts(node.wire)
+    if type(node.msgspec_type) in _NUMBER_STRATEGIES:
+        return _numbers(node.msgspec_type)
+    if isinstance(node.msgspec_type, msgspec_types.StrType):
+        return _texts(node.msgspec_type)
     return (
-        _SIMPLE_VALUES[type(node.wire)] if type(node.wire) in _SIMPLE_VALUES else st.from_type(node.unwrapped)
+        _SIMPLE_VALUES[type(node.msgspec_type)]
+        if type(node.msgspec_type) in _SIMPLE_VALUES
+        else st.from_type(node.unwrapped)
     )
 
 
-def _texts(wire: msgspec_types.StrType) -> st.SearchStrategy[str]:
+def _texts(text_type: msgspec_types.StrType) -> st.SearchStrategy[str]:
     """Return a strategy for texts within the limits that msgspec enforces."""
-    min_length, max_length = wire.min_length or 0, wire.max_length
-    if (wire.min_length, max_length, wire.pattern) == (None, None, None):
+    min_length, max_length = text_type.min_length or 0, text_type.max_length
+    if (text_type.min_length, max_length, text_type.pattern) == (None, None, None):
         return _SIMPLE_VALUES[msgspec_types.StrType]
     texts = (
-        st.from_regex(wire.pattern)
-        if wire.pattern
+        st.from_regex(text_type.pattern)
+        if text_type.pattern
         else st.text(min_size=min_length, max_size=max_length or min_length + 20)
     )
     return texts.filter(
@@ -106,27 +108,29 @@ def _texts(wire: msgspec_types.StrType) -> st.SearchStrategy[str]:
     )
 
 
-def _numbers(wire: Any) -> st.SearchStrategy[Any]:
+def _numbers(number_type: Any) -> st.SearchStrategy[Any]:
     """Return a strategy for numbers within the limits that msgspec enforces, often a small number within the limits."""
-    low = wire.gt if wire.ge is None else wire.ge
-    high = wire.lt if wire.le is None else wire.le
-    small_numbers: st.SearchStrategy[Any] = _SIMPLE_VALUES[type(wire)]
-    step = wire.multiple_of
+    low = number_type.gt if number_type.ge is None else number_type.ge
+    high = number_type.lt if number_type.le is None else number_type.le
+    small_numbers: st.SearchStrategy[Any] = _SIMPLE_VALUES[type(number_type)]
+    step = number_type.multiple_of
     bounds = {name: bound for name, bound in (("min_value", low), ("max_value", high)) if bound is not None}
     if not bounds and step is None:
         return small_numbers
-    any_numbers = _NUMBER_STRATEGIES[type(wire)](**bounds) if bounds else small_numbers
+    any_numbers = _NUMBER_STRATEGIES[type(number_type)](**bounds) if bounds else small_numbers
     if step is not None:
         any_numbers = any_numbers.map(lambda number: number - number % step)
     numbers = (small_numbers | any_numbers).filter(
-        lambda n: (low is None or n >= low) and (high is None or n <= high)
+        lambda number: (low is None or number >= low) and (high is None or number <= high)
     )
-    return numbers.filter(lambda n: n not in (wire.gt, wire.lt) and (step is None or n % step == 0))
+    return numbers.filter(
+        lambda number: number not in (number_type.gt, number_type.lt) and (step is None or number % step == 0)
+    )
 
 
 def _lists(node: TypeNode) -> st.SearchStrategy[Any]:
-    min_length, max_length = node.wire.min_length or 0, node.wire.max_length
-    unique, make = node.form == "set", _COLLECTIONS[type(node.wire)]
+    min_length, max_length = node.msgspec_type.min_length or 0, node.msgspec_type.max_length
+    unique, make = node.form == "set", _COLLECTIONS[type(node.msgspec_type)]
     item = _values(node.parts[0])
     return st.lists(
         item, min_size=min_length, max_size=max_length or min_length + _MAX_ITEMS, unique=unique
