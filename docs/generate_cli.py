@@ -20,15 +20,21 @@ TARGET = Path(__file__).with_name("cli.md")
 INTRODUCTION = """\
 # The command line
 
-Every command, option and exit code; `python docs/generate_cli.py` writes this page.
+On this page you find every command, option and exit code. `python docs/generate_cli.py` writes it.
 
-Data goes to stdout, everything else to stderr. With `-o json` a one-shot command prints one JSON document, a stream
-(`tail`, `send --wait`) JSON Lines, and an error on stderr is `{"error":{"code":…,"message":…,"hint":…}}`. In text
-mode an error is one line, `error: cause; what to do`. [settings.md](settings.md) lists the settings.
+Data goes to stdout, everything else to stderr. An error is one line: `error: cause; what to do`. With `-o json` a
+command prints one JSON document, or JSON Lines if it prints continuously (`tail`, `send --wait`). An error on stderr is
+then `{"error":{"code":…,"message":…,"hint":…}}`. [settings.md](settings.md) lists the settings. The end of this page
+explains `AGGREGATE`, the [options of commands on Spark](#arguments-and-options-of-many-commands) and the
+[options of every command](#options-of-every-command).
 """
 
+#: Arguments and options that mean the same in many commands. The end of the page explains them, not each section.
+SHARED = ("AGGREGATE", "[AGGREGATE]...")
+SPARK_OPTIONS = ("--master URL", "--conf K=V")
+
 PICTURES = """\
-`cqrs run` reports progress, `cqrs top` watches all partitions, `cqrs trace` draws commands, outcomes and events:
+`cqrs run` reports its progress. `cqrs top` shows all partitions. `cqrs trace` draws commands, outcomes and events:
 
 ![cqrs run at work](pictures/run.svg)
 
@@ -44,7 +50,11 @@ def reference() -> str:
     root = typer.main.get_command(app)
     commands = list(leaves(root, "cqrs"))
     parts = [INTRODUCTION, overview(commands), PICTURES]
-    parts += [section(path, command) for path, command in commands]
+    for path, command in commands:
+        group = path.rpartition(" ")[0]
+        members = [other for other in commands if group != "cqrs" and other[0].rpartition(" ")[0] == group]
+        parts.append(section(path, command, members[0] if members else (path, command)))
+    parts.append("## Arguments and options of many commands\n\n" + shared_parameters(commands))
     common = [param for param in commands[0][1].params if param.rich_help_panel == COMMON_PANEL]
     parts.append("## Options of every command\n\n" + descriptions("Options", common))
     parts.append(f"## Exit codes\n\n```\n{inspect.cleandoc(errors.__doc__ or '')}\n```\n")
@@ -81,7 +91,8 @@ def unescaped(help: str) -> str:
     return help.replace("\\[", "[")
 
 
-def section(path: str, command: Any) -> str:
+def section(path: str, command: Any, first: tuple[str, Any]) -> str:
+    """Return the description of a command. `first`: the first command of its group, whose options it may repeat."""
     arguments = [param for param in command.params if param.param_type_name == "argument"]
     options = [
         param
@@ -90,11 +101,33 @@ def section(path: str, command: Any) -> str:
     ]
     required = [spelled(option) for option in options if option.required]
     usage = [path, *(spelled(param) for param in arguments), *required, "[OPTIONS]"]
+    arguments, options = (
+        [param for param in params if spelled(param) not in (*SHARED, *SPARK_OPTIONS)]
+        for params in (arguments, options)
+    )
     parts = [f"## {path}\n", f"```\n{' '.join(usage)}\n```\n", f"{unescaped(command.help)}\n"]
     parts += [descriptions("Arguments", arguments)] if arguments else []
+    name, repeated = first[0], [(spelled(param), param.help) for param in first[1].params]
+    same = [param for param in options if name != path and (spelled(param), param.help) in repeated]
+    if len(same) > 1:
+        options = [param for param in options if param not in same]
+        names = ", ".join(f"`{spelled(param)}`" for param in same)
+        parts.append(f"Options as in [`{name}`](#{name.replace(' ', '-')}): {names}.\n")
     parts += [descriptions("Options", options)] if options else []
     parts.append("```console\n" + "\n".join(f"$ {example}" for example in examples(command)) + "\n```\n")
     return "\n".join(parts)
+
+
+def shared_parameters(commands: list[tuple[str, Any]]) -> str:
+    """Return the lists of the shared arguments, and of the options that the commands on Spark share."""
+    params = {spelled(param): param for _, command in commands for param in command.params}
+    on_spark = [
+        f"`{path.removeprefix('cqrs ')}`"
+        for path, command in commands
+        if SPARK_OPTIONS[0] in map(spelled, command.params)
+    ]
+    shared, spark = ([params[name] for name in names] for names in (SHARED, SPARK_OPTIONS))
+    return descriptions("Arguments", shared) + "\n" + descriptions(f"Options of {', '.join(on_spark)}", spark)
 
 
 def descriptions(heading: str, params: list[Any]) -> str:

@@ -26,17 +26,16 @@ OTHERS = {("repartition", "--partitions"), ("rebuild", "--partitions")}
 INTRODUCTION = """\
 # Settings
 
-Written by `python docs/generate_settings.py`; do not edit.
+On this page you find every setting, its default and its sources. `python docs/generate_settings.py` writes the page.
 
 The value of a setting comes from the first of these sources that has it: flag, environment variable, `cqrs.toml`,
 `[tool.cqrs]` in `pyproject.toml`, default. The files are in the project's root: the current folder, or the nearest
 folder above it that has one of the files. Files may spell `dedup_window` as `dedup-window`. An unknown name or an
-invalid value is an error. An empty variable counts as not set. `properties` override single client properties of
-`command_config`. A relative path in a file starts from the file's folder, in a flag or variable from the current
-folder. `cqrs doctor` shows the value and the source of each setting.
+invalid value is an error. An empty variable counts as not set. A relative path in a file starts from the file's folder;
+in a flag or variable it starts from the current folder. `cqrs doctor` shows the value and the source of each setting.
 
-A duration is a number with its unit, or several: `500ms`, `30s`, `15m`, `24h`, `7d`, `2w`, `1h30m`. Bytes may have a
-unit: `256MiB`, `1GB`. `partitions` and the retentions apply only to new topics. Change the retention of an existing
+A duration is one or more numbers, each with its unit: `500ms`, `30s`, `15m`, `24h`, `7d`, `2w`, `1h30m`. Bytes may have
+a unit: `256MiB`, `1GB`. `partitions` and the retentions apply only to new topics. Change the retention of an existing
 topic with Kafka's own tools, and the number of partitions with `cqrs repartition`.
 """
 
@@ -72,6 +71,7 @@ def kind(annotation: Any) -> str:
     words = {
         dict: "table",
         ByteSize: "bytes",
+        bool: "`true`, `false`",
         int: "number",
         Path: "path",
         str: "text",
