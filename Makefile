@@ -12,7 +12,7 @@ PURE := not program and not kafka and not spark and not docker and not objects a
 GROUPED := --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs test-pure test-slow nightly dist artifacts release figures setup clean java warm
+.PHONY: help demo test check docs test-pure test-slow test-failed nightly dist artifacts release figures setup clean java warm
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##/ {print substr($$0, 4)} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ test-pure: $(READY) ## Run the tests that start no program (a minute)
 
 test-slow: warm ## Kill processes, lose brokers, install, log in (twelve minutes)
 	@$(BIN)/pytest -m "slow and not nightly" --durations 15 --numprocesses 5 $(GROUPED)
+
+test-failed: warm ## Repeat the tests that failed last, one after the other
+	@$(BIN)/pytest -m "not nightly" --last-failed --last-failed-no-failures none
 
 nightly: warm ## Run the longest tests (hours), or some: make nightly PARTS="soak audit" (see .ci/nightly)
 	@.ci/nightly $(PARTS)

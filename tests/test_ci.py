@@ -17,12 +17,20 @@ STOPPED = "!!!!!!! KeyboardInterrupt !!!!!!!\n100 passed in 1500.00s (0:25:00)\n
 KILLED = "....\nmake: *** [Makefile:28: test] Interrupt\n"
 
 
-def closing_lines(folder: Path, *logs: str) -> list[str]:
-    """Return the lines that `.ci/closing` prints for these logs."""
+REPEATED = "..\n2 passed, 8000 deselected in 9.00s\n"
+
+
+def output_lines(folder: Path, call: str, *logs: str) -> list[str]:
+    """Return the lines that a function of `.ci/closing` prints for these logs."""
     for number, log in enumerate(logs):
         (folder / f"{number}.log").write_text(log)
-    program = f". {ROOT}/.ci/closing; closing *.log"
+    program = f". {ROOT}/.ci/closing; {call}"
     return subprocess.check_output(["bash", "-c", program], cwd=folder, text=True).splitlines()
+
+
+def closing_lines(folder: Path, *logs: str) -> list[str]:
+    """Return the closing lines of a run that repeated no test."""
+    return output_lines(folder, "closing 0 *.log", *logs)
 
 
 @pytest.mark.parametrize(
@@ -43,3 +51,32 @@ def test_the_last_line_sums_up(tmp_path: Path, logs: tuple[str, ...], expected: 
 
 def test_each_closing_line_is_shown(tmp_path: Path) -> None:
     assert closing_lines(tmp_path, PASSED, FAILED)[:2] == [PASSED.splitlines()[1], FAILED.splitlines()[1]]
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [(PASSED, "no"), (FAILED, "yes"), ("4 failed, 100 passed in 9.00s\n", "no")],
+)
+def test_only_few_failed_tests_are_repeated(tmp_path: Path, log: str, expected: str) -> None:
+    assert output_lines(tmp_path, "may_repeat *.log && echo yes || echo no", log) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("repeated", "failed", "expected"),
+    [
+        (REPEATED, "2 failed, 100 passed in 9.00s\n", "yes"),
+        ("1 failed, 1 passed in 9.00s\n", "2 failed, 100 passed in 9.00s\n", "no"),
+        (REPEATED, FAILED, "no"),  # a third failure was not repeated
+        ("8000 deselected in 9.00s\n", KILLED, "no"),
+    ],
+)
+def test_each_failed_test_must_pass_when_repeated(
+    tmp_path: Path, repeated: str, failed: str, expected: str
+) -> None:
+    call = "all_passed 0.log 1.log && echo yes || echo no"
+    assert output_lines(tmp_path, call, repeated, failed) == [expected]
+
+
+def test_repeated_tests_count_as_passed(tmp_path: Path) -> None:
+    lines = output_lines(tmp_path, "closing 2 *.log", "2 failed, 100 passed in 9.00s\n")
+    assert lines[-1] == "102 passed, 0 failed, 0 skipped"
