@@ -46,6 +46,7 @@ class Charges:
         program = topics.folder / "call_provider.py"
         text = program.read_text().replace('"charge.events"', repr(topics.topics.events))
         text = text.replace('"call-provider"', repr(self.group))
+        text = text.replace("TIMEOUT = 10", "TIMEOUT = 60")  # a blocked call must not be repeated
         program.write_text(text.replace("on_revoke=self.revoke", f"on_revoke={REVOKE}"))
         server = topics.connection.bootstrap_server
         variables = {"SERVER": server, "SERVICE": provider.url, "CQRS_TOPIC_PREFIX": prefix}
