@@ -60,7 +60,9 @@ class BatchEncryption:
         return decrypt
 
     def encrypt_document(self, envelope: CommandEnvelope, document: bytes) -> bytes:
-        """Return the encrypted document of a command to defer. A payload is encrypted, too, and becomes a new payload.
+        """Return the document of a command to defer, with encrypted data.
+
+        If the data are a payload, the document refers to a new payload with the encrypted data.
 
         Raises `CheckFailed` (TOO_LARGE) if the new payload is too large.
         """

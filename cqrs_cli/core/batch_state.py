@@ -1,4 +1,4 @@
-"""The state of a batch while it is decided: its changes on top of the context, and its output records."""
+"""The changes of a batch while it is decided, on top of its context, and the output records of the batch."""
 
 from collections.abc import Callable, Iterable
 from itertools import islice
@@ -54,7 +54,7 @@ class BatchState:
         self.deferrals = context.deferrals
         self.decisions.deferral_changes = self.deferrals.changed_entries
         self.counts = self.decisions.counts = {**dict.fromkeys(STATUSES, 0), "events": 0}
-        self.event_bytes = 0
+        self.event_bytes = 0  # of the batch's events, their payloads, and the commands that it defers
         self.extra_outcome_fields: dict[str, Any] = {}  # extra fields of the next outcome, about its deferral
         self.timestamp: int | None = None  # of the current record, ms
         self.timestamp_text = ""  # `timestamp` as text

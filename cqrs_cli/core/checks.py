@@ -27,10 +27,10 @@ _NOT_FETCHED = "it was not downloaded: datasha256 is written with escapes, or no
 
 
 def without_unsafe_parts(record: Record) -> Record:
-    """Return a record, for the dead letter of a command that an operator gave up (`run --fail`), without value and
-    headers, and without a key that is longer than a valid subject.
+    """Return the record without value and headers, and without a key that is longer than a valid subject.
 
-    The broker might refuse a dead letter with them.
+    The result is for the dead letter of a command that an operator gave up (`run --fail`): the broker might refuse a
+    dead letter with the omitted parts.
     """
     keeps_key = record.key is not None and len(record.key) <= MAX_ATTRIBUTE
     return Record(record.offset, record.timestamp, record.key if keeps_key else None)

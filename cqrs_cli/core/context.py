@@ -58,7 +58,8 @@ class BatchContext:
     #: Key → the child partition to which the key has moved, or None. None in place of the function: no key has moved.
     forward_target_of: Callable[[bytes], int | None] | None = None
     data_key_of: DataKeyOf | None = None  # None: no aggregate has a key yet
-    #: Returns an upper bound of the ids in the dedup entries: a greater id needs no lookup. Called once per piece.
+    #: Returns an upper bound of the ids in the dedup entries: a greater id needs no lookup. It is called once for each
+    #: piece of the batch (`Batch.decide_piece`).
     greatest_id: Callable[[], str] = lambda: NO_BOUND
     new_data_key: Callable[[], DataKey] = random_key
 

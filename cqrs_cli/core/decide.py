@@ -194,7 +194,7 @@ class Batch(BatchState):
         )
 
     def _decide_reserved(self, envelope: CommandEnvelope, command: Command) -> tuple[Event, ...]:
-        """Check 11, first half, of a reserved command (`Cancel`, `Release`, `Erase`): return its events."""
+        """Decide a reserved command (`Cancel`, `Release`, `Erase`) without the aggregate's code; return its events."""
         if isinstance(command, Erase):
             assert self.encryption is not None
             return self.encryption.decide_erase(envelope.subject, command)

@@ -1,4 +1,4 @@
-"""Turns the result of an aggregate's `decide` into records within their limits, or into the reason for no records."""
+"""Applies the size limits to the events that `decide` returned, and turns its exceptions into results of commands."""
 
 from collections.abc import Callable, Iterable
 
@@ -47,7 +47,7 @@ def too_many_events() -> CheckFailed:
 
 
 def unchecked_size(context: BatchContext) -> float:
-    """Return a size in bytes: if the events of a command are together not larger, they cannot exceed any limit.
+    """Return the size in bytes up to which the events of a command, added together, cannot exceed any limit.
 
     A key has at most `MAX_ATTRIBUTE` bytes.
     """

@@ -28,7 +28,7 @@ class InvalidReaction(ValueError):
     """`react` returned a value that is not a valid command to send."""
 
     def redact(self, *structs: Struct) -> "InvalidReaction":
-        """Return the error without a personal value of an event or a command; the error itself if they have none."""
+        """Return the error, redacted if its text contains a personal value of `structs` (the event, its commands)."""
         values = personal_texts(*structs)
         return InvalidReaction(redact_text(values, str(self))) if values else self
 

@@ -18,7 +18,7 @@ def check_subscription(
 ) -> None:
     """Check that a subscription to `events` includes `Erased` if one of the events has personal fields.
 
-    `keeps_personal` is the author's reason to omit `Erased`. Raises `TypeError`, whose message tells what to do.
+    `keeps_personal` is the author's reason to omit `Erased`. Raises `TypeError`, whose message contains the remedy.
     """
     if Erased in events and not any(aggregate.has_personal_fields for aggregate in aggregates):
         raise TypeError(

@@ -35,9 +35,9 @@ class Aggregate:
     commands: dict[str, type[Command]]
     events: dict[str, type[Event]]  # current events, without the reserved `Erased`
     state: type[State]
-    upcasters: dict[str, Upcaster]  # also of old events that have no class any more
+    upcasters: dict[str, Upcaster]  # by the type of the old event, which may have no class any more
     decode_command: dict[str, Callable[[bytes], Command]]
-    decode_event: dict[str, Callable[[bytes], Event]]  # also `Erased`, and old events with an upcaster
+    decode_event: dict[str, Callable[[bytes], Event]]  # includes `Erased`, and old events with an upcaster
     decode_state: Callable[[bytes], State]
     event_types: dict[type, str]  # class → wire type
     may_be_inexact: bool  # an event or the state may contain NaN, an infinity, or a time without an offset
@@ -134,7 +134,7 @@ class Aggregate:
         """Return line and message of an exception of the aggregate's code: `wallet.py:12: KeyError: 'EUR'`.
 
         If the aggregate has personal fields, the exception's class replaces the message, which may contain a value.
-        `package` is the package of other code, such as a projection, that raised while it handled an event.
+        If other code raised, such as a projection that handled an event, `package` is the package of that code.
         """
         return describe_error(error, package or self.package, not self.has_personal_fields)
 
@@ -205,9 +205,9 @@ class Aggregate:
 
     @cached_property
     def step_decided(self) -> Callable[[State, str, Raw | bytes], State]:
-        """`step` for events of `decide`, which are not encrypted yet: it does not search for encrypted values.
+        """`step` for events that `decide` returned, and that are not encrypted yet.
 
-        Events that are also in `classes_to_search` were searched when they were encrypted.
+        It does not search events for encrypted values: encryption searches the events of `classes_to_search`.
         """
         if not self.has_personal_fields:
             return self.step

@@ -144,8 +144,9 @@ def _additions(noun: str, before: Contract, current: Contract) -> Iterator[Chang
         yield Change("amber", f"{noun} {_class_name(name)} is new")
 
 
-def _change_of(message: str, difference: Difference, remedies: Mapping[str, str]) -> Change:
-    location = f"{message}, field {difference.path}" if difference.path else message
+def _change_of(subject: str, difference: Difference, remedies: Mapping[str, str]) -> Change:
+    """Return the change for a difference; `subject` names its message, such as `event Deposited`."""
+    location = f"{subject}, field {difference.path}" if difference.path else subject
     if difference.kind in remedies:
         return Change("red", f"{location}: {difference.description}", remedies[difference.kind])
     return Change("amber", f"{location}: {difference.description}")

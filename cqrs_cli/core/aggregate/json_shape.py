@@ -21,9 +21,9 @@ class JsonShape(NamedTuple):
     anything: bool = False
     nullable: bool = False
     scalars: tuple[str, ...] = ()  # of "boolean", "integer", "number", "string"; sorted
-    text_format: str = ""  # of all texts: "date-time", "uuid", "base64"
-    items: Optional["JsonShape"] = None  # of an array
-    values: Optional["JsonShape"] = None  # of an object with any keys
+    text_format: str = ""  # the format of all strings: "date-time", "uuid", "base64"
+    items: Optional["JsonShape"] = None  # the shape of an array's items
+    values: Optional["JsonShape"] = None  # the shape of the values of an object with arbitrary keys
     objects: tuple[str, ...] = ()  # the names of definitions with properties
 
     def union(self, other: "JsonShape") -> "JsonShape":

@@ -64,7 +64,7 @@ class _Field(NamedTuple):
     declaration: str  # "int64 amount"
     options: str  # ` [json_name = "the-amount"]`, or "" if protoc derives this name itself
     description: str
-    objects: tuple[str, ...]  # the definitions that its type names
+    objects: tuple[str, ...]  # the names of the definitions to which its type refers
 
 
 def _fields(
@@ -76,11 +76,11 @@ def _fields(
         shape = shape_of(schema, definitions)
         type_name, name = _type_of(shape, names), field_names[json_name]
         may_be_unset = shape.nullable or json_name not in required
-        has_own_name = _default_json_name(name) != json_name
+        needs_json_name = _default_json_name(name) != json_name
         yield _Field(
             "optional " if may_be_unset and type_name in _NAMES_OF_SCALARS else "",
             f"{type_name} {name}",
-            f' [json_name = "{_escaped(json_name)}"]' if has_own_name else "",
+            f' [json_name = "{_escaped(json_name)}"]' if needs_json_name else "",
             schema.get("description", ""),
             _named_definitions(shape),
         )
@@ -92,7 +92,7 @@ def _default_json_name(name: str) -> str:
 
 
 def _named_definitions(shape: JsonShape) -> tuple[str, ...]:
-    """Return the definitions that a field of this shape names in its type."""
+    """Return the names of the definitions to which the type of a field with this shape refers."""
     part = shape.items or shape.values
     if part is None:
         return shape.objects if _is_typed(shape) else ()

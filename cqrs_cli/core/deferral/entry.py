@@ -102,7 +102,7 @@ class Deferral(Struct, frozen=True, gc=False):
         return UNSET if self.partition is None else self.partition
 
     def passed_on_by(self, parent: int) -> "Deferral":
-        """Return the entry in the form that it has in a child of the partition `parent`: not resubmitted."""
+        """Return the entry as a child of the partition `parent` imports it: parked, with its first partition."""
         partition = parent if self.partition is None else self.partition
         return replace(self, partition=partition, resubmitted_offset=None, resubmitted_topic_id="")
 

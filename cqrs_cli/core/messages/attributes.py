@@ -66,8 +66,8 @@ Shared = defstruct(
 )
 
 #: Returns the JSON of `Shared` without the braces, in a third of the encoder's time; None if the command has propagated
-#: attributes. JSON must not escape its texts. The function is generated: its f-string is an encoded `Shared`, with
-#: expressions in place of the texts.
+#: attributes. Call it only if JSON escapes no character of the texts. The function is generated: its f-string is an
+#: encoded `Shared`, with expressions in place of the texts.
 plain_shared: Callable[[PropagatedAttributes, str], bytes | None] = eval(  # noqa: S307  (only constants)
     f"lambda command, time: None if {' or '.join(f'command.{name} is not None' for name in PROPAGATED)} else "
     f"f'{encode_json(Shared(*map('{{{}}}'.format, _ALWAYS_SHARED.values()))).decode()[1:-1]}'.encode()"

@@ -83,7 +83,7 @@ decode_event_fields: Callable[[bytes], EventFields] = msgspec.json.Decoder(Event
 
 
 def read_event(value: bytes | None) -> EventEnvelope:
-    """Return the envelope of an event record; raises `ValueError` (or a subclass of msgspec) for any other record."""
+    """Return the envelope of an event record; raises `ValueError`, or msgspec's subclass, for any other record."""
     if value is None:
         raise ValueError("a null value is not an event")
     try:

@@ -93,7 +93,7 @@ _decode = msgspec.json.Decoder(OutcomeEnvelope).decode
 
 
 def read_outcome(value: bytes | None) -> OutcomeEnvelope:
-    """Return the envelope of an outcome record; raises `ValueError` (or a subclass of msgspec) for any other record."""
+    """Return the envelope of an outcome record; raises `ValueError`, or msgspec's subclass, for any other record."""
     if value is None:
         raise ValueError("a null value is not an outcome")
     try:
@@ -146,7 +146,7 @@ def outcome_writer(source: str, partition: int) -> OutcomeWriter:
 
 def accepted_writer(source: str, partition: int, command_type: str) -> AcceptedWriter:
     """Return the writer of the outcomes of accepted commands of a type. Its template contains an encoded verdict, with
-    a format in place of each number.
+    `%d` in place of each number that differs from outcome to outcome.
     """
     wire_type = encode_json(f"{command_type}.accepted").replace(b"%", b"%%")
     verdict = VerdictWithoutDeferral(
