@@ -89,7 +89,9 @@ def kid_of_key_record(record: Record) -> str | None:
 
 
 class PersonalValue(NamedTuple):
-    """A personal member of a message. `kid`: the id of its key; None if it is not encrypted, and `problem` is set."""
+    """A personal member of a message, and the id of its key. If the member is not encrypted, or is malformed, `kid` is
+    None, and `problem` describes the fault.
+    """
 
     name: str
     kid: str | None

@@ -41,7 +41,7 @@ def redact_command(aggregate: Aggregate, document: bytes) -> bytes:
 
 
 def _members_of(aggregate: Aggregate, classes: Mapping[str, type[Struct]]) -> PersonalMembers:
-    fields = {kind: aggregate.personal.fields_of(cls) for kind, cls in classes.items()}
+    fields = {wire_type: aggregate.personal.fields_of(cls) for wire_type, cls in classes.items()}
     return PersonalMembers(
         aggregate.name,
         {

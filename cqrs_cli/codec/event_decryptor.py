@@ -143,6 +143,7 @@ class EventDecryptor:
         return reader_keys
 
     def _end_keys(self, reader_keys: ReaderKeys, events: Iterable[EncryptedEvent]) -> None:
+        """Drop the keys that an `Erased` in these events names."""
         for event in events:
             with suppress(ValueError):  # the code that reads the event rejects it
                 if (kid := event.erased_key) is not None and self._only in (None, event.subject):

@@ -1,1 +1,1 @@
-"""Keys of personal fields: the keyring, the records of data keys, and the decryption of events for readers."""
+"""Keys of personal fields: the keyring, the records of the keys topic, and the data keys that readers know."""

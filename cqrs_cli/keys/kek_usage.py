@@ -12,8 +12,8 @@ from cqrs_cli.keys.log import key_record
 class KekUsage(NamedTuple):
     """The number of records whose data key is encrypted with one KEK."""
 
-    current: int  # current keys
-    replaced: int  # replaced records that compaction has not removed yet
+    current: int  # records with the current key of a subject
+    replaced: int  # earlier records of a subject, which compaction has not removed yet
 
     @property
     def is_unused(self) -> bool:

@@ -56,7 +56,7 @@ class Keyring:
 
     def unwrap(self, topic: str, subject: str, wrapped: WrappedKey) -> DataKey:
         """Decrypt the data key of a record; raises `ContradictionError` if no KEK of the keyring decrypts it."""
-        if not self._find_kek(wrapped.kek_name):
+        if not self._has_kek(wrapped.kek_name):
             raise _missing_kek(f"key {wrapped.kid} of {topic} is", wrapped.kek_name)
         cipher = self._ciphers[wrapped.kek_name]
         try:
@@ -70,10 +70,10 @@ class Keyring:
     def check_keks(self, topic: str, kek_names: Iterable[str]) -> None:
         """Raise `ContradictionError` if the keyring lacks one of these KEKs, which a keys topic uses."""
         for kek_name in kek_names:
-            if not self._find_kek(kek_name):
+            if not self._has_kek(kek_name):
                 raise _missing_kek(f"keys of {topic} are", kek_name)
 
-    def _find_kek(self, kek_name: str) -> bool:
+    def _has_kek(self, kek_name: str) -> bool:
         """Return True if the keyring has this KEK. Before it returns False, it reads the keyring again."""
         if kek_name not in self._ciphers and self._reread is not None:
             with suppress(ConfigurationError):

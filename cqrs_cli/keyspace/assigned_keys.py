@@ -77,7 +77,9 @@ class AssignedKeys(NamedTuple):
         return self._replace(lineage=self.lineage.with_record(record))
 
     def next_split(self, position: int, events: int, outcomes: int, deferred: int, clock: int) -> Split:
-        """Return the next split of the partition in phase `settle`, which ends its logs at these offsets."""
+        """Return the next split of a partition in phase `settle`. The parameters are the fields of `Split`: the offsets
+        at which the partition's logs end, and the greatest timestamp of its decided commands in ms.
+        """
         next_count = self.lineage.next_count(self.partition, self.topic_partitions)
         assert next_count is not None
         return Split(

@@ -250,6 +250,6 @@ def requested_key_space(
 
 def poll_key_space(connection: Cluster, topics: Topics, count: int) -> KeySpace:
     """Return the key space by the visible records of the partition history, for reports on the progress of a
-    repartitioning. It cannot compute the partition of a key. Raises an error if there is no partition history.
+    repartitioning. The result cannot compute the partition of a key. Raises an error if there is no partition history.
     """
     return KeySpace(visible_lineage(connection, topics, count), "none")

@@ -76,8 +76,8 @@ def plan_key_space(
     is not in the partition history: then a key would be decided in two partitions.
 
     If the visible records contain the count, this function does not wait for hidden records, because the owners of this
-    run may have to end the transaction that hides them. A repartitioning that was interrupted before its request has
-    left an empty history.
+    run may have to end the transaction that hides them. An empty history is no error: it remains if a repartitioning is
+    interrupted before it writes its request.
     """
     topics, count = aggregate_topics.topics, aggregate_topics.partitions
     if aggregate_topics.lineage_id is None:

@@ -19,6 +19,7 @@ from cqrs_cli.payloads.transfer import PayloadTransfer, payload_transfer, unusab
 MIN_UNUSED_AGE = 24 * 3600.0
 
 _NAME = re.compile(r"[0-9a-f]{64}", re.ASCII)
+#: The name of the file that an interrupted upload leaves (`storage.private.atomic_write`).
 _DRAFT = re.compile(r"\.[0-9a-f]{64}\.[0-9a-f]{32}", re.ASCII)
 
 

@@ -61,8 +61,8 @@ class PayloadTransfer:
         return results[""]
 
     def _call(self, calls: "Mapping[_K, partial[_T]]") -> tuple[dict[_K, _T], dict[_K, Exception | None]]:
-        """Make calls, with retries. Return the results of the successful calls, and the last error of each failed call,
-        which is None after a timeout.
+        """Make the calls (name → function), with retries. Return the results of the successful calls, and the last
+        error of each failed call, which is None after a timeout.
         """
         self.store.load_client()  # outside of the timeout of a call
         results: dict[_K, _T] = {}
@@ -72,13 +72,13 @@ class PayloadTransfer:
         while remaining_calls:
             answers = self._pool.call(remaining_calls, self.address.timeout)
             errors = {}
-            for reference in remaining_calls:
-                result = answers.get(reference)
-                if reference not in answers or isinstance(result, Exception):
-                    errors[reference] = result if isinstance(result, Exception) else None
+            for name in remaining_calls:
+                result = answers.get(name)
+                if name not in answers or isinstance(result, Exception):
+                    errors[name] = result if isinstance(result, Exception) else None
                 else:
-                    results[reference] = result  # type: ignore[assignment]
-            remaining_calls = {reference: calls[reference] for reference in errors}
+                    results[name] = result  # type: ignore[assignment]
+            remaining_calls = {name: calls[name] for name in errors}
             if not remaining_calls or time.monotonic() + pause > deadline:
                 break
             time.sleep(pause)

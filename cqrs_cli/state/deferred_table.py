@@ -19,7 +19,7 @@ _NUMBER = Struct(">Q")
 _KEY_START = 1 + _NUMBER.size
 
 
-class DeferredTable:
+class LmdbDeferralTable:
     """A `DeferredView` in one transaction. In a write transaction, it also changes entries."""
 
     def __init__(self, txn: Transaction, db: Database) -> None:

@@ -189,12 +189,12 @@ def _shortened_state(key: bytes, value: bytes) -> tuple[bytes, bytes]:
 
 
 def encode_state(stored: StoredState) -> bytes:
-    """Return an aggregate as the value of an ordinary key."""
+    """Return an aggregate as the value of a key that is not shortened."""
     return _pack_state_head(stored.version, stored.offset, stored.eventindex) + stored.state
 
 
 def decode_state(value: bytes) -> StoredState:
-    """Return the aggregate in the value of an ordinary key."""
+    """Return the aggregate in the value of a key that is not shortened."""
     return _make_state(*_unpack_state_head(value), value[_state_head_size:])
 
 

@@ -17,7 +17,7 @@ _CORRUPTION_ERRORS = (
     lmdb.InvalidError,
     lmdb.PageNotFoundError,
     lmdb.VersionMismatchError,
-    lmdb.BadTxnError,  # follows one of the errors above, if that was not reported
+    lmdb.BadTxnError,  # raised after one of the errors above, if LMDB did not report that error
 )
 _OTHER_FOLDER_HINT = "choose another folder with state_dir in cqrs.toml or CQRS_STATE_DIR"
 _FREE_SPACE_HINT = f"free disk space, or {_OTHER_FOLDER_HINT}"

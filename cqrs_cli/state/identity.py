@@ -21,7 +21,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     codec: int = CODEC
 
     def differences(self, stored_identity: bytes) -> str:
-        """Return a text about the members that differ from `stored`, an encoded identity: "revision was 1 and is 2".
+        """Return a text about the members that differ from an encoded identity: "revision was 1 and is 2".
 
         Empty if all members are equal.
         """

@@ -18,7 +18,7 @@ from typing import TypeAlias, TypeVar
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.observer import reached
 from cqrs_cli.state import encoding
-from cqrs_cli.state.deferred_table import DeferredTable
+from cqrs_cli.state.deferred_table import LmdbDeferralTable
 from cqrs_cli.state.environment import (
     MAP_SIZE,
     MAX_READERS,
@@ -154,7 +154,7 @@ class LmdbStore:
             _put(txn, self._states, states)
             for db, entries in id_entries:
                 _put(txn, db, entries)
-            DeferredTable(txn, self._deferred).change(change.deferred)
+            LmdbDeferralTable(txn, self._deferred).change(change.deferred)
             txn.put(_HEAD, encoding.encode_head(change.end, change.token), db=self._meta)
             reached("apply.inside")
 

@@ -5,7 +5,7 @@ from typing import Self
 
 from cqrs_cli.core.stored import DedupEntry, StoredState
 from cqrs_cli.state import encoding
-from cqrs_cli.state.deferred_table import DeferredTable
+from cqrs_cli.state.deferred_table import LmdbDeferralTable
 from cqrs_cli.state.lmdb_types import Database, Transaction
 
 
@@ -36,8 +36,8 @@ class LmdbView:
     def __exit__(self, *_: object) -> None:
         self._txn.abort()
 
-    def deferred_view(self) -> DeferredTable:
-        return DeferredTable(self._txn, self._deferred)
+    def deferred_view(self) -> LmdbDeferralTable:
+        return LmdbDeferralTable(self._txn, self._deferred)
 
     def find_state(self, aggregate_id: str) -> StoredState | None:
         key = aggregate_id.encode()

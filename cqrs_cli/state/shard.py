@@ -47,7 +47,7 @@ KEPT_QUARANTINED = 2
 
 
 class OpenShard(NamedTuple):
-    """An open shard. If `is_new`, it is empty. `quarantined`: the folder of the old shard; `reason`: the cause."""
+    """An open shard. If `is_new`, it is empty. If an old shard was quarantined: its new folder, and the reason."""
 
     store: "Shard"
     is_new: bool

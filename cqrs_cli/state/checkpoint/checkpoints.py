@@ -27,7 +27,7 @@ class Checkpoints:
         self.folder = folder
 
     def manifests(self) -> list[Manifest]:
-        """Return the readable manifests, the newest first. The operator gets a message about every unreadable one."""
+        """Return the readable manifests, the newest first. Each unreadable manifest is reported to the operator."""
         manifests = []
         for name in self._manifest_names():
             try:
@@ -52,7 +52,7 @@ class Checkpoints:
         """
         size, digest = data.stat().st_size, file_digest(data)
         manifest = make_manifest(size, digest)
-        self.folder.write(manifest.data, file_chunks(data))
+        self.folder.write(manifest.data_file, file_chunks(data))
         reached("checkpoint.uploaded")
         name, content = manifest.encoded()
         self.folder.write(name, iter([content]))
@@ -72,7 +72,7 @@ class Checkpoints:
         """
         digest, downloaded_bytes = sha256(), 0
         with path.open("wb") as file:
-            for chunk in self.folder.chunks(manifest.data):
+            for chunk in self.folder.chunks(manifest.data_file):
                 digest.update(chunk)
                 file.write(chunk)
                 downloaded_bytes += len(chunk)

@@ -42,7 +42,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return f"{self.written:015}-{self.sha256[:16]}"
 
     @property
-    def data(self) -> str:
+    def data_file(self) -> str:
         """The name of the data file."""
         return self.stem + DATA_SUFFIX
 

@@ -63,7 +63,7 @@ def test_newest_checkpoints_keep_their_data(checkpoints: Checkpoints, tmp_path: 
 def test_data_of_torn_uploads_is_deleted(checkpoints: Checkpoints, tmp_path: Path) -> None:
     checkpoints.folder.write("000000000000001-torn.mdb", iter([b"half"]))
     manifest = write_checkpoint(checkpoints, tmp_path, b"whole")
-    assert [file.name for file in checkpoints.folder.files()] == [manifest.encoded()[0], manifest.data]
+    assert [file.name for file in checkpoints.folder.files()] == [manifest.encoded()[0], manifest.data_file]
 
 
 def test_times_rise_if_the_clock_falls(checkpoints: Checkpoints) -> None:
@@ -77,7 +77,7 @@ def test_times_rise_if_the_clock_falls(checkpoints: Checkpoints) -> None:
 @pytest.mark.parametrize("damaged_data", [b"", b"twelve byteX", b"twelve", b"twelve bytes and more"])
 def test_damaged_data_is_refused(checkpoints: Checkpoints, tmp_path: Path, damaged_data: bytes) -> None:
     manifest = write_checkpoint(checkpoints, tmp_path, b"twelve bytes")
-    (tmp_path / "store/0" / manifest.data).write_bytes(damaged_data)
+    (tmp_path / "store/0" / manifest.data_file).write_bytes(damaged_data)
     with pytest.raises(DamagedCheckpointError, match="the checkpoint of"):
         download_checkpoint(checkpoints, manifest, tmp_path)
 

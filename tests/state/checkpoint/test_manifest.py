@@ -16,7 +16,7 @@ ENDS = {"commands": 40, "events": 50, "outcomes": 60, "deferred": 7}
 def test_manifest_is_read_back() -> None:
     name, content = MANIFEST.encoded()
     assert read_manifest(name, content) == MANIFEST
-    assert (name.startswith(MANIFEST.stem), MANIFEST.data) == (True, f"{MANIFEST.stem}.mdb")
+    assert (name.startswith(MANIFEST.stem), MANIFEST.data_file) == (True, f"{MANIFEST.stem}.mdb")
 
 
 @given(index=st.integers(0, 10_000), flip=st.integers(1, 255))
