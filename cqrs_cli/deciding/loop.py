@@ -65,7 +65,7 @@ class DecideLoop(Loop):
         if cache.keys is not None and drain_end is None:
             self.upkeep = KeyUpkeep(session, cache, cache.keys)
         self.codec, self.topic = session.log.codec, session.log.topics.commands
-        self.source = self.topic, session.partition.number
+        self.source = self.topic, session.partition.number  # (topic, partition), for listeners
         self.commit_seconds = 0.0  # the time that the last commit took
         self.next_batch_at = 0.0  # the earliest time of the next batch, monotonic seconds
         self.next_apply_at = 0.0  # the time at which staged decisions are applied, monotonic seconds

@@ -59,10 +59,11 @@ class Measures:
     def __init__(self) -> None:
         self.step = "open"  # one of `STEPS`
         self.folding: FoldProgress | None = None
+        #: Seconds from the append of a command to the commit of its outcome.
         self.latency = Histogram(LATENCY_BOUNDS)
-        self.batches = Histogram(BATCH_BOUNDS)
-        self.reasons: dict[str, int] = {}
-        self.counts = dict.fromkeys(COUNTERS, 0)
+        self.batches = Histogram(BATCH_BOUNDS)  # commands in a batch
+        self.reasons: dict[str, int] = {}  # reason → commands that were deferred, rejected or failed for it
+        self.counts = dict.fromkeys(COUNTERS, 0)  # counter → its value
         self._fold_start = (0, 0)  # the offsets of events and outcomes at which the fold began
         self.listener: Listener = {
             "owner.step": self.enter_step,

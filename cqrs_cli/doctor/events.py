@@ -20,10 +20,11 @@ SAMPLE_OFFSETS = 2000
 
 
 def check_events(connection: Connection, aggregate: Aggregate, topics: Topics) -> Iterator[Check]:
-    """Check that the code reads the oldest and newest events of each partition; report one of each unreadable type."""
+    """Check that the code reads the oldest and newest events of each partition; report each unreadable type once."""
     count = readers.partition_count(connection, topics.events)
     checked_offsets, total_offsets = 0, 0
-    unreadable_types: dict[str, str] = {}  # the event's type → where and why
+    #: event type → the location of its first unreadable event, and the reason
+    unreadable_types: dict[str, str] = {}
     try:
         bounds = complete_bounds(connection, topics, range(count))
     except ContradictionError as error:

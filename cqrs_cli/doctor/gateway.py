@@ -97,7 +97,7 @@ def check_gateway(
     yield _check_readiness(address)
     response = _request(address, "/openapi.json")
     if response.status == 200:
-        yield _check_missing_token(address)
+        yield _check_open_access(address)
         yield from _compare_api(address, response.body, project_aggregates, build_api)
     elif response.status != 401:
         raise _not_a_gateway_error(address, "/openapi.json", response)
@@ -194,7 +194,8 @@ def _check_readiness(address: GatewayAddress) -> Check:
     )
 
 
-def _check_missing_token(address: GatewayAddress) -> Check:
+def _check_open_access(address: GatewayAddress) -> Check:
+    """Report that the gateway requires no token; a warning if other machines may reach it."""
     if address.is_local:
         return ok("gateway", f"{address} requires no token")
     hint = "cqrs serve --token-file FILE, or let a proxy in front of it authenticate the clients"

@@ -106,7 +106,7 @@ class MonitoredThread(ABC):
         return self.sender is not None and self.sender.received_end()
 
     def close_sender(self) -> None:
-        """Report for the last time."""
+        """Send the reports for the last time, then close the sender."""
         self.send_reports()
         if self.sender is not None:
             self.sender.close()

@@ -14,6 +14,6 @@ class OwnerExit(Generic[_P]):
 
     partition: _P
     error: CqrsError | None = None
-    notes: tuple[str, ...] = ()  # equal notes are shown once: a note about a partition contains the partition
+    notes: tuple[str, ...] = ()  # equal notes of a run are shown once, so a note about one partition names it
     #: CPU seconds of the whole task, only in the result of the task's first partition.
     cpu_seconds: float = 0.0

@@ -70,7 +70,8 @@ class HangDetector:
 
 
 class Watchdog:
-    """Ends the process if no `HangDetector` runs: C code that holds the interpreter lock stops all Python code.
+    """Ends the process if `restart_timer` is not called for about `seconds`: C code that holds the interpreter lock
+    stops all Python code, and so the `HangDetector`s.
 
     The timer starts with the constructor: the first record of a thread may hold the lock before the first check.
     """

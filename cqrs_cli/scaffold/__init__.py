@@ -40,9 +40,9 @@ class FirstAggregate(NamedTuple):
     """The first aggregate of a new project, with the examples for its README."""
 
     name: str
-    id: str
+    id: str  # the id of the instance in the examples
     first_command: str  # arguments of `cqrs send`: "Receive pieces:=10"
-    second_command: str
+    second_command: str  # arguments of a second `cqrs send`
     process: str  # name of a process manager for `cqrs add`
     projection: str
 

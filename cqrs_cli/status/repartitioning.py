@@ -19,20 +19,22 @@ class RepartitioningProgress:
         self._connection, self._topics = connection, topics
         self._key_space: KeySpace | None = None
         self._history_end = 0  # end offset of the partition history when it was last polled
-        self._folded_until = 0
-        self._is_known = False  # True: the aggregate has a partition history
+        self._folded_until = 0  # end offset of the partition history when `_key_space` was read
+        self._has_history = False  # True: the aggregate has a partition history
 
     def has_new_records(self, reader: Consumer) -> bool:
         """True if the partition history has new records since the last `poll_stages`."""
         topic = self._topics.lineage
-        self._is_known = self._is_known or readers.partition_count_with(self._connection, reader, topic) > 0
-        if self._is_known:
+        self._has_history = (
+            self._has_history or readers.partition_count_with(self._connection, reader, topic) > 0
+        )
+        if self._has_history:
             self._history_end = readers.watermarks(reader, topic, 0)[1]
         return self._history_end != self._folded_until
 
     def poll_stages(self, partition_count: int) -> Mapping[int, str]:
-        """Return partition → stage; empty without a repartitioning."""
-        if not self._is_known:
+        """Return partition → its stage; an empty mapping if no repartitioning is in progress."""
+        if not self._has_history:
             return {}
         if self._key_space is None or self._history_end != self._folded_until:
             key_space = poll_key_space(self._connection, self._topics, partition_count)

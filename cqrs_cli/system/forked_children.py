@@ -11,7 +11,7 @@ from pathlib import Path
 
 #: Descriptor of a connection → its inode: the number of a closed descriptor may be used again for another file.
 _sockets: dict[int, int] = {}
-_is_registered = False
+_is_registered = False  # True: `os.register_at_fork` was called
 
 
 def close_sockets_in_children() -> None:

@@ -10,7 +10,7 @@ from cqrs_cli.errors import ConfigurationError
 def is_optimized(
     arguments: object = None, platform: str = sys.platform, prefix: str = sys.base_prefix
 ) -> bool:
-    """True if Python was built with profile-guided optimisation: an owner's step then takes a tenth less CPU time.
+    """True if Python was built with profile-guided optimisation: deciding then takes a tenth less CPU time.
 
     The configure `arguments` of such a build show it. Distributions build their Python in `/usr` in this way, too.
     """

@@ -71,11 +71,11 @@ class TaskReporter(ABC):
 class TaskReports(DatagramListener):
     """Receives the reports of a job's tasks. Use as a context manager."""
 
-    def __init__(self, host: str, spans: Mapping[int, int | None]) -> None:
-        """`spans`: task → the number of offsets that it will read; None if the task will report the number itself.
-        Until its first report, the mean of the other tasks is used for the task.
+    def __init__(self, host: str, planned_offsets: Mapping[int, int | None]) -> None:
+        """`planned_offsets`: task → the number of offsets that it will read; None if the task will report the number
+        itself. Until its first report, the mean of the other tasks is used for the task.
         """
-        self._spans = spans
+        self._planned_offsets = planned_offsets
         self._reports: dict[int, TaskReport] = {}
         self._created_at = time.monotonic()
         # The elapsed time counts from the first report, because before it Spark starts workers.
@@ -101,7 +101,7 @@ class TaskReports(DatagramListener):
     def _totals(self, reports: Mapping[int, TaskReport]) -> dict[int, int]:
         """Return the number of offsets of each task, as reported or known before; for other tasks, the mean."""
         reported_totals = {task: report.total for task, report in reports.items() if report.total is not None}
-        totals = {task: reported_totals.get(task, span) for task, span in self._spans.items()}
+        totals = {task: reported_totals.get(task, planned) for task, planned in self._planned_offsets.items()}
         sizes = [total for total in totals.values() if total is not None]
         mean = max(1, sum(sizes) // len(sizes)) if sizes else 1
         return {task: mean if total is None else total for task, total in totals.items()}
@@ -114,11 +114,11 @@ class TaskReports(DatagramListener):
         if self._first_report_at is None:
             self._first_report_at = time.monotonic()
         previous_report = self._reports.get(report.task)
-        if report.task in self._spans and (
+        if report.task in self._planned_offsets and (
             previous_report is None or report.offsets >= previous_report.offsets
         ):
             self._reports[report.task] = report
 
 
-#: Creates a listener, as `TaskReports(host, spans)` does.
+#: Creates a listener, as `TaskReports(host, planned_offsets)` does.
 MakeListener = Callable[[str, Mapping[int, int | None]], TaskReports]

@@ -45,7 +45,7 @@ class ChildReport(msgspec.Struct, omit_defaults=True):
     Samples: `{"downloaded":52428800}`, `{"source_index":2,"error":"…"}`
     """
 
-    source_index: int = -1  # in `WriteRequest.sources`
+    source_index: int = -1  # the partition's index in `WriteRequest.sources`
     note: str = ""
     error: str = ""
     downloaded: int = 0  # bytes

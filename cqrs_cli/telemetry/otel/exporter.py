@@ -45,7 +45,7 @@ class QueuedExporter(SpanExporter):
     """
 
     def __init__(self) -> None:
-        self._inner = OTLPSpanExporter()
+        self._otlp_exporter = OTLPSpanExporter()
         self._resource = process_resource()
         self._lock = threading.Lock()
         self._queued = self._dropped = 0
@@ -68,7 +68,7 @@ class QueuedExporter(SpanExporter):
     def export_now(self, spans: Iterable[Span]) -> bool:
         """Export spans in this thread. Return False if the collector did not take them."""
         sdk_spans = [_sdk_span(span, self._resource) for span in spans]
-        return self._inner.export(sdk_spans) is SpanExportResult.SUCCESS
+        return self._otlp_exporter.export(sdk_spans) is SpanExportResult.SUCCESS
 
     def count_dropped(self, count: int) -> None:
         """Count spans that are lost."""
@@ -83,7 +83,7 @@ class QueuedExporter(SpanExporter):
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Export spans from the queue. The thread of the processor calls this method."""
-        result = self._inner.export(spans)
+        result = self._otlp_exporter.export(spans)
         with self._lock:
             self._queued -= len(spans)
             self._dropped += len(spans) if result is not SpanExportResult.SUCCESS else 0
@@ -91,7 +91,7 @@ class QueuedExporter(SpanExporter):
 
     def shutdown(self) -> None:
         """Close the connection. The processor calls this method after the last export."""
-        self._inner.shutdown()  # type: ignore[no-untyped-call]
+        self._otlp_exporter.shutdown()  # type: ignore[no-untyped-call]
 
     def close(self, timeout: float = CLOSE_TIMEOUT) -> int:
         """Export the queued spans, for `timeout` seconds at most, and end the thread. Return the number of spans that

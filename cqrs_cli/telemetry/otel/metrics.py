@@ -79,7 +79,7 @@ def _histograms(family: Family, start: int, now: int) -> Iterator[HistogramDataP
     for sample in family.samples:
         labels = tuple((name, value) for name, value in sample.labels.items() if name != "le")
         values[labels][sample.labels.get("le", sample.name.removeprefix(f"{family.name}_"))] = sample.value
-    unknown: Any = None  # minimum and maximum
+    unknown: Any = None  # the minimum and the maximum, which Prometheus does not record
     for labels, counts in values.items():
         total, count = counts.pop("sum", 0.0), int(counts.pop("count", 0))
         cumulative = [int(value) for value in counts.values()]
