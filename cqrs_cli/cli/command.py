@@ -35,7 +35,7 @@ def command(
     The function is returned unchanged, so that tests can call it. Its docstring is the help, which ends with the
     examples; each example is a whole command line that begins with `cqrs`. If the type of a parameter is a dataclass,
     each of its fields is an option, so that commands can share options. `extras`: the extras that the command needs; if
-    one is not installed, the command exits with an error that tells how to install it.
+    one is not installed, the command exits with an error that names the `pip install` for it.
     """
 
     def register(function: Function) -> Function:

@@ -93,7 +93,7 @@ def check_stored_checkpoints(
 ) -> "Iterator[Check]":
     """Check the checkpoint store and, if it and the broker can be used, the newest checkpoints of each aggregate.
 
-    `can_read_events`: True if the earlier checks have passed that must pass before events are read.
+    `can_read_events`: True if no earlier check found a problem that prevents reading events.
     """
     from cqrs_cli.doctor.check import run_check
     from cqrs_cli.doctor.checkpoints import check_checkpoint_store

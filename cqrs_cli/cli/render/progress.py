@@ -31,7 +31,7 @@ class RunDisplay(JobDisplay["Snapshot"]):
         super().__init__(cli, None if metrics is None else (metrics, Metrics()))
         self.interval = STREAM_INTERVAL if cli.streaming else PLAIN_INTERVAL
         self.started_at, self._decides = time.monotonic(), decides
-        self._is_listening = False
+        self._is_listening = False  # True once the note was printed that all process managers are subscribed
         self._largest_rebuild: Rebuild | None = None  # the current rebuild, with the most events so far
 
     def processed_count(self, snapshot: "Snapshot") -> int:

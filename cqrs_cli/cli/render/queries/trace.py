@@ -27,6 +27,7 @@ def searched_scope_text(result: TraceResult, since: int) -> str:
 
 
 def trace_text(trees: MessageTrees) -> "RenderableType":
+    """Return a tree for each correlation, with the commands in the order of `trees.roots`."""
     from rich.console import Group
     from rich.text import Text
     from rich.tree import Tree
