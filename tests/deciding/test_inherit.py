@@ -18,7 +18,7 @@ from cqrs_cli.state.memory import MemoryStore
 COUNTER = Aggregate.of("counter", decider)
 UNREACHABLE_LOG = PartitionLog(Connection("127.0.0.1:1"), Topics("counter"), 3)
 
-#: Partition 3 has its keys from 1, which has them from 0.
+#: Partition 3 got its keys from partition 1, which got them from partition 0.
 LINEAGE = PartitionLineage((1, 2, 4), (Split(0, 1, 2, 2, 7, 8, 0, 9), Split(1, 2, 4, 3, 4, 5, 0, 10)))
 FOLDED_PARENTS = {0: FoldedOfParent(7, 8, 2), 1: FoldedOfParent(4, 5, 3)}
 

@@ -46,8 +46,8 @@ def test_portions_are_not_too_large(logs: LogsInMemory) -> None:
     ]
 
 
-def test_keys_erased_by_others_stay_erased(logs: LogsInMemory) -> None:
-    """A tool that had read the key before the erasure would restore it."""
+def test_keys_erased_meanwhile_are_left_out(logs: LogsInMemory) -> None:
+    """Re-wrapping a key that was erased after its record was read would restore the key."""
     owner = owner_with_new_kek(logs)
     portions = outdated_portions(owner.keys, 1)
     assert list(next(portions)) == ["a"]

@@ -20,7 +20,7 @@ def deciding_partitions(lineage: PartitionLineage, key_hash: int) -> list[int]:
 
 
 def forwarding_path(lineage: PartitionLineage, key_hash: int, partition: int) -> list[int]:
-    """Return the partitions through which a command is forwarded, with the first."""
+    """Return `partition`, and then the partitions to which a command is forwarded one after the other."""
     path = [partition]
     while (target := lineage.forward_target(path[-1], lambda count: key_hash % count)) is not None:
         path.append(target)
@@ -110,7 +110,7 @@ def test_deferred_commands_have_one_partition(lineage: PartitionLineage, key_has
     )
 
 
-def test_lineage_within_its_topics() -> None:
+def test_counts_above_the_topics_are_dropped() -> None:
     lineage = PartitionLineage((2,)).with_record(Grow(2, 4)).with_record(Grow(4, 8))
     assert lineage.up_to_count(4).counts == (2, 4)
 
@@ -124,7 +124,7 @@ def test_phases_follow_each_other() -> None:
 
 
 def test_request_waits_for_the_topics() -> None:
-    """A repartitioning request without effect on the topics changes nothing."""
+    """A repartitioning request takes effect only when the topics have the new partitions."""
     lineage = PartitionLineage((2,)).with_record(Grow(2, 4))
     assert lineage.phase(0, 2) == "decide" and lineage.phase(0, 4) == "settle"
 

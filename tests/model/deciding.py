@@ -1,4 +1,4 @@
-"""The two commands of the model, decided, folded and remembered by the functions of the code."""
+"""The two commands of the model. The functions of cqrs decide them, fold their events and remember their ids."""
 
 from collections.abc import Sequence
 from functools import cache

@@ -1,4 +1,4 @@
-"""The end of a task whose user code does not end."""
+"""A task whose user code hangs is ended."""
 
 import subprocess
 import sys

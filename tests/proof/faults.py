@@ -1,4 +1,4 @@
-"""Every single fault that a log may have."""
+"""Every single fault that a log may have. Each function makes one fault in a log of a history, at a record's index."""
 
 import json
 

@@ -27,6 +27,7 @@ ORDERS = 12 * 20
 
 
 def paid_after(number: int) -> int | None:
+    """Return the ms from the order to its payment; None if the order is not paid."""
     return None if number % 4 == 0 else 4 * DAY if number % 5 == 0 else DAY
 
 

@@ -1,4 +1,4 @@
-"""A shard that is opened, closed, killed and damaged."""
+"""A sample shard for tests that open, close and damage it, and that kill its process."""
 
 import subprocess
 from collections.abc import Callable
@@ -27,7 +27,7 @@ IDENTITY = Identity(
 #: A function that opens the shard of a test.
 OpenTestShard = Callable[..., OpenShard]
 
-#: A function that starts another process with this code and the shard of the test as `opened`.
+#: A function that starts a process which runs the given code; there `opened` is the open shard of the test.
 StartPython = Callable[[str], subprocess.Popen[str]]
 
 

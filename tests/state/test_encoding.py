@@ -26,7 +26,7 @@ numbers = st.integers(0, 2**53)
 
 @st.composite
 def cut_differently(draw: st.DrawFn) -> tuple[tuple[str, str], tuple[str, str]]:
-    """Draw two pairs (subject, id). Both give the same text if the id and then the subject are joined."""
+    """Draw two pairs (subject, id) that are cuts of one text: the id and then the subject, joined, are equal."""
     whole = draw(texts) + draw(texts)
     first, second = draw(st.integers(0, len(whole))), draw(st.integers(0, len(whole)))
     return (whole[first:], whole[:first]), (whole[second:], whole[:second])

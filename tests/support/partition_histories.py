@@ -1,4 +1,4 @@
-"""Partition histories: requests, splits in any allowed order, and activated targets."""
+"""Partition histories: requests, splits in any allowed order, and activated child partitions."""
 
 from typing import Any
 
@@ -18,9 +18,9 @@ def partitions_that_decide(lineage: PartitionLineage, partition_among: Partition
     ]
 
 
-def next_split(lineage: PartitionLineage, partition: int, number: int) -> Split:
-    """Return the next split of a partition with empty logs."""
-    count, next_count = lineage.active_count(partition), lineage.next_count(partition, number)
+def next_split(lineage: PartitionLineage, partition: int, topic_partitions: int) -> Split:
+    """Return the next split of a partition whose logs are empty. `topic_partitions`: as in `PartitionLineage`."""
+    count, next_count = lineage.active_count(partition), lineage.next_count(partition, topic_partitions)
     assert count is not None and next_count is not None
     return Split(partition, count, next_count, 0, 0, 0, 0, 0)
 

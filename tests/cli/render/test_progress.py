@@ -60,24 +60,24 @@ def test_idle_run_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
 def test_lines_of_a_run_have_times(cqrs: Cqrs) -> None:
     """Lines in a pipe need their time. The user of a terminal sees when a line appears."""
 
-    def connection(cli: Cli) -> None:
+    def show_then_interrupt(cli: Cli) -> None:
         with RunDisplay(cli) as display:
             display.warn("noted")
             display.show(snapshot(0, 20))
         raise KeyboardInterrupt
 
-    result = cqrs("run", "counter", connect=connection)
+    result = cqrs("run", "counter", connect=show_then_interrupt)
     time = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
     assert re.fullmatch(f"{time} warning: noted\n{time} info: 0 commands/s · {counts_text(20)}\n", result.err)
 
 
 def test_error_of_run_has_its_time(cqrs: Cqrs) -> None:
-    def connection(_: Cli) -> None:
+    def fail_to_connect(_: Cli) -> None:
         raise UnavailableError("no broker", "start one")
 
-    output = cqrs("run", "counter", connect=connection).err
+    output = cqrs("run", "counter", connect=fail_to_connect).err
     assert re.fullmatch(r"\d{4}-\S+Z error: no broker; start one\n", output)
-    assert cqrs("status", "counter", connect=connection).err == "error: no broker; start one\n"
+    assert cqrs("status", "counter", connect=fail_to_connect).err == "error: no broker; start one\n"
 
 
 def rebuilding_snapshot(time: float, folded_count: int, decided_count: int = 0) -> Snapshot:

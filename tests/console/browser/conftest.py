@@ -1,4 +1,6 @@
-"""The console in Debian's Chromium, which Playwright drives: a page that fails the test for any error it logs."""
+"""The console in Debian's Chromium, which Playwright drives. A test fails if a page logs an error, or sends a request
+to another server.
+"""
 
 import os
 import shutil
@@ -52,7 +54,7 @@ class ConsoleTab:
     def __init__(self, page: Page, port: int, prefix: str = "") -> None:
         self.page, self.root = page, f"http://127.0.0.1:{port}/{prefix}"
         self.errors: list[str] = []
-        self.foreign: list[str] = []
+        self.foreign_urls: list[str] = []  # requested from other servers
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("console", self._log)
         page.on("request", self._check_address)
@@ -63,7 +65,7 @@ class ConsoleTab:
 
     def _check_address(self, request: Request) -> None:
         if not request.url.startswith(self.root) and request.url != "about:blank":
-            self.foreign.append(request.url)
+            self.foreign_urls.append(request.url)
 
     def open(self, *segments: str, **query: str) -> Page:
         """Open the page `#/SEGMENT/…`, as a link from elsewhere does."""
@@ -82,7 +84,7 @@ class ConsoleTab:
         assert serious == []
 
     def picture(self, name: str) -> None:
-        """Draw the page, if pictures are wanted."""
+        """Save a picture of the page, if `PICTURES` names a folder."""
         if folder := os.environ.get(PICTURES):
             self.page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
 
@@ -114,7 +116,7 @@ def open_console(browser: Browser) -> Iterator[Callable[..., ConsoleTab]]:
     yield open_tab
     for console in consoles:
         console.page.context.close()
-    assert [(console.errors, console.foreign) for console in consoles] == [([], [])] * len(consoles)
+    assert [(console.errors, console.foreign_urls) for console in consoles] == [([], [])] * len(consoles)
 
 
 @pytest.fixture(scope="module")

@@ -84,24 +84,26 @@ def test_actions_need_their_rights(
     accounts: TopicHarness, tmp_path: Path, open_console: Callable[..., ConsoleTab]
 ) -> None:
     rights = {"reader": {"read"}, "sender": {"read", "send"}, "operator": {"read", "operate"}}
-    tokens = {f"a-token-of-a-{name}": Access(frozenset(each), name) for name, each in rights.items()}
+    tokens = {f"a-token-of-a-{name}": Access(frozenset(own), name) for name, own in rights.items()}
     with running_console(accounts, tmp_path, tokens=tokens) as client:
         page = open_console(client.gateway.port).open("dead-letters", "bank_account")
-        for name, each in rights.items():
+        for name, own_rights in rights.items():
             log_in(page, f"a-token-of-a-{name}")
             expect(page.get_by_text("UNKNOWN_TYPE").first).to_be_visible()
             expect(page.get_by_role("button", name="Drop old letters …")).to_have_count(
-                int("operate" in each)
+                int("operate" in own_rights)
             )
             page.get_by_role("link", name="Send", exact=True).click()
-            expect(page.get_by_role("button", name="Dry run")).to_have_count(int("send" in each))
+            expect(page.get_by_role("button", name="Dry run")).to_have_count(int("send" in own_rights))
             page.go_back()
             page.get_by_role("button", name="Forget token").click()
         page.close()
 
 
 def test_dropped_letters_are_gone(gateway: GatewayClient, console: ConsoleTab) -> None:
-    """Comes last. The console asks for letters older than a month; none is, so the test asks for all."""
+    """The last test, because it drops all dead letters. The console drops only letters older than a month, and no
+    letter is so old. So the test changes the console's request to all letters.
+    """
     letters = gateway.get("/api/dead-letters?aggregate=bank_account").body["count"]
     body = {"aggregate": "bank_account", "before": "0s"}
 

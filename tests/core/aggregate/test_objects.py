@@ -26,7 +26,7 @@ class Colour(enum.Enum):
     RED = "red"
 
 
-def event(annotation: Any) -> type[Struct]:
+def event_class_with(annotation: Any) -> type[Struct]:
     return defstruct("Noted", [("what", annotation), ("count", int)], bases=(cqrs.Event,), frozen=True)
 
 
@@ -35,7 +35,7 @@ def event(annotation: Any) -> type[Struct]:
     [Any, Bin, Place, dict, dict[str, int], dict[str, int] | None, Annotated[Any, personal]],
 )
 def test_types_that_may_be_objects(annotation: Any) -> None:
-    assert may_hold_objects(event(annotation))
+    assert may_hold_objects(event_class_with(annotation))
 
 
 @pytest.mark.parametrize(
@@ -53,4 +53,4 @@ def test_types_that_may_be_objects(annotation: Any) -> None:
 )
 def test_types_that_are_never_objects(annotation: Any) -> None:
     """A list of objects is not an object."""
-    assert not may_hold_objects(event(annotation))
+    assert not may_hold_objects(event_class_with(annotation))

@@ -124,7 +124,7 @@ def test_long_histories_are_refused(connection: Connection, accounts: Topics, tm
         response = gateway.get(f"/bank_account/{name}/history")
         assert (response.status, response.body["title"]) == (413, "the history is too long")
         assert gateway.get(f"/bank_account/{name}?version=2").body["state"]["balance"] == 100
-        eventually(lambda: gateway.gateway.response_budget.reserved == 0)  # until the response is being sent
+        eventually(lambda: gateway.gateway.response_budget.reserved == 0)  # once the response is sent
 
 
 def test_reading_can_be_cancelled(gateway: GatewayClient) -> None:

@@ -51,15 +51,20 @@ def test_once_run_fills_the_tables(
     shop: Project, connection: Connection, prefix: str, settings: Settings
 ) -> None:
     logs = write_logs(connection, settings, prefix, 300)
-    error = shop.json("project", "recent_orders", "--once", "--master", "local[2]")
+    first_result = shop.json("project", "recent_orders", "--once", "--master", "local[2]")
     database = parse_database("sqlite:///projections.db", shop.folder)
-    assert (error["projection"], error["revision"], error["lag"]) == ("recent_orders", 1, 0)
+    assert (first_result["projection"], first_result["revision"], first_result["lag"]) == (
+        "recent_orders",
+        1,
+        0,
+    )
     assert {
-        int(p): offset for p, offset in error["positions"][f"{prefix}order.events"].items()
+        int(partition): offset
+        for partition, offset in first_result["positions"][f"{prefix}order.events"].items()
     } == next_offsets(database)
     assert read_tables(database) == expected_contents(logs)
     second_result = shop.json("project", "recent_orders", "--once", "--rebuild", "--master", "local[2]")
-    assert error["events"] == second_result["events"] > 0
+    assert first_result["events"] == second_result["events"] > 0
     assert read_tables(database) == expected_contents(logs)
     shop.cqrs("init", "-q")
     shop.cqrs("project", "all_events", "--once", "--to", "sqlite:///all.db")
@@ -89,12 +94,12 @@ def test_raising_projection_exits_with_1(
     shop: Project, connection: Connection, prefix: str, settings: Settings
 ) -> None:
     write_logs(connection, settings, prefix, 30)
-    sqlite_database = shop.folder / "projections/recent_orders.py"
-    text = sqlite_database.read_text()
-    sqlite_database.write_text(
+    projection_file = shop.folder / "projections/recent_orders.py"
+    text = projection_file.read_text()
+    projection_file.write_text(
         text.replace("    for recorded in events:\n", "    for recorded in events:\n        1 / 0\n")
     )
-    line = 1 + sqlite_database.read_text().splitlines().index("        1 / 0")
+    line = 1 + projection_file.read_text().splitlines().index("        1 / 0")
     with shop.running("project", "recent_orders", "-o", "json") as process:
         _, err = process.communicate(timeout=120)
     error = json.loads(err.splitlines()[-1])["error"]["message"]
@@ -140,7 +145,7 @@ def test_new_revision_replaces_under_load(
     with shop.running("project", "recent_orders", *to_option) as older:
         threads = [threading.Thread(target=function) for function in (write, read_row_counts)]
         threads[0].start()
-        eventually(lambda: ready(database), within=120)
+        eventually(lambda: has_rows(database), within=120)
         threads[1].start()
         projection_file.write_text(
             projection_file.read_text().replace("metadata)\n", "metadata, revision=2)\n")
@@ -159,12 +164,12 @@ def test_new_revision_replaces_under_load(
     assert read_tables(database) == expected_contents(logs)
 
 
-def served(url: str) -> str:
+def http_text(url: str) -> str:
     with urllib.request.urlopen(url, timeout=30) as answer:
         return str(answer.read().decode())
 
 
-def ready(database: DatabaseAddress) -> bool:
+def has_rows(database: DatabaseAddress) -> bool:
     try:
         return bool(query_rows(database, "SELECT count(*) FROM recent_orders")[0][0])
     except SQLAlchemyError:
@@ -184,14 +189,14 @@ def test_killed_driver_is_taken_over(
     logs = write_logs(connection, settings, prefix, 2000)
     database = parse_database("sqlite:///projections.db", shop.folder)
     first = shop.start("project", "recent_orders")
-    eventually(lambda: ready(database), within=120)
+    eventually(lambda: has_rows(database), within=120)
     os.kill(first.pid, signal.SIGKILL)
     first.communicate()
     port = free_port()
     second = shop.start("project", "recent_orders", "--metrics-address", str(port))
     eventually(lambda: read_tables(database) == expected_contents(logs), within=120)
-    eventually(lambda: "cqrs_projection_ready 1.0" in served(f"http://127.0.0.1:{port}/metrics"))
-    assert served(f"http://127.0.0.1:{port}/metrics").count("cqrs_projection_lag_events{") == 4
+    eventually(lambda: "cqrs_projection_ready 1.0" in http_text(f"http://127.0.0.1:{port}/metrics"))
+    assert http_text(f"http://127.0.0.1:{port}/metrics").count("cqrs_projection_lag_events{") == 4
     second.send_signal(signal.SIGINT)
     _, err = second.communicate(timeout=60)
     assert second.returncode == 130

@@ -21,6 +21,7 @@ from tests.support.harness import TopicHarness
 
 
 def verify(harness: TopicHarness, machine: str | None = None) -> VerifySummary:
+    """Verify the harness's topics, and the shards in its folder `machine`, if given."""
     shards = None
     if machine is not None:
         shards = shards_folder_of(harness.folder / machine, harness.topics)

@@ -37,7 +37,7 @@ with cqrs.Client() as client:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A project with a broker."""
+    """A project whose embedded broker is stopped after the tests."""
     root = tmp_path_factory.mktemp("project")
     (root / "cqrs.toml").touch()
     (root / "aggregates").symlink_to(ROOT / "aggregates")
@@ -81,8 +81,8 @@ def test_wrong_password_is_refused(broker: Broker) -> None:
         broker_count(wrong)
 
 
-def test_requests_for_data_name_rejected_login(broker: Broker) -> None:
-    """A password may change under a run."""
+def test_unreachable_error_names_rejected_login(broker: Broker) -> None:
+    """The password may change while a run uses it."""
     wrong = Cluster(broker.bootstrap_server, login.client_properties("wrong"))
     assert "it rejects the login" in clients.unreachable_error(wrong, "Timed out").message
 

@@ -30,8 +30,9 @@ another program fences the id. The id is the lock, and the partition needs no se
    records have their expected offsets. Otherwise it aborts the transaction. Then an owner whose records had other
    offsets starts again at step 2, and the other owners of the transaction read the ends of their logs again.
 7. **Any error of the shared producer** (a fence, a commit in doubt, an unreachable broker): the worker pauses for a
-   moment, so that a taker can finish step 4, and repeats step 1. Then each owner repeats steps 3 and 5. An owner whose
-   claim still names the worker's id continues, with a position from the log. The others start again at step 2.
+   moment, so that a *taker* (an owner that takes a partition over) can finish step 4, and repeats step 1. Then each
+   owner repeats steps 3 and 5. An owner whose claim still names the worker's id continues, with a position from the
+   log. The others start again at step 2.
 
 Handover without a fence: an owner commits a claim that names another id, in a transaction of its worker. So a retired
 run, and an owner that is to decide a suspect alone, move a claim to the partition's own id; back again, the partition's
@@ -44,9 +45,9 @@ not know writers, and fences only the partition's id. Then the expected offsets 
 each command from being decided twice; the group's offset may go back, but not the position. So before a return to the
 old version, all runs should be stopped: then the claims name the partitions' ids.
 
-The sketch with a lock per partition is unsound as long as a worker keeps its id: a worker that was fenced calls
-`init_transactions` again before the taker's claim is committed, finds its id in the claim, and continues; the commit of
-the taker's claim, which another id writes, does not notice this. The sketch is sound if a worker takes a new id at each
-start and after each error, and locks, fences and claims each of its partitions again: an `init_transactions` and a
-transaction for each neighbour instead of one read for all.
+A variant with a second lock for each partition is unsound as long as a worker keeps its id. A worker that was fenced
+calls `init_transactions` again before the taker's claim is committed, finds its id in the claim, and continues; the
+commit of the taker's claim, which another id writes, does not notice this. The variant is sound if a worker takes a new
+id at each start and after each error, and locks, fences and claims each of its partitions again. That takes an
+`init_transactions` and a transaction for each partition, instead of one read for all partitions.
 """

@@ -1,4 +1,4 @@
-"""The broker of these tests, and a client that speaks its protocol."""
+"""The broker of these tests, and a client that sends single requests of Kafka's protocol."""
 
 from collections.abc import Iterator
 
