@@ -23,7 +23,7 @@ ANN = Customer("Ann", "ann@home", "free", {"Elm": 1}, 3)
 
 
 def evolve_closing(customer: Customer, event: Registered | Ordered | Erased) -> Customer:
-    """Close the customer when it is erased. The new name has no key."""
+    """Close the customer when it is erased. The name `gone` must be redacted: no key can encrypt it any more."""
     if isinstance(event, Erased):
         return cqrs.replace(customer, plan=f"closed {customer.name}", name="gone")
     return evolve(customer, event)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.kafka
 
 
 def changed_counter(folder: Path, name: str, old: str, new: str) -> Aggregate:
-    """Return a counter with one changed line, in a package of this name."""
+    """Return a counter whose source has `new` instead of `old`, in a package of this name."""
     source = (AGGREGATES / "counter.py").read_text()
     assert old in source
     (folder / name).mkdir()
@@ -27,7 +27,7 @@ def changed_counter(folder: Path, name: str, old: str, new: str) -> Aggregate:
 
 
 def counter_with_other_evolve(folder: Path) -> Aggregate:
-    """Return a counter that counts twice."""
+    """Return a counter whose `evolve` counts twice."""
     return changed_counter(folder, "counter_with_other_evolve", "value + by", "value + 2 * by")
 
 

@@ -9,9 +9,9 @@ from tests.support.waiting import eventually
 class RecordingTaskReports(TaskReports):
     """A receiver that records the body of each report."""
 
-    def __init__(self, spans: Mapping[int, int | None]) -> None:
+    def __init__(self, planned_offsets: Mapping[int, int | None]) -> None:
         self.bodies: list[bytes] = []
-        super().__init__("127.0.0.1", spans)
+        super().__init__("127.0.0.1", planned_offsets)
 
     def _receive_report(self, body: bytes) -> None:
         super()._receive_report(body)

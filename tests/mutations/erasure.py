@@ -78,7 +78,7 @@ ERASURE = [
         "the gateway's error quotes the invalid value",
         "cqrs_cli/following/gateway/commands.py",
         (("aggregate.personal.redact_mismatch(str(error), command_class, body)", "str(error)"),),
-        f"{_GATEWAY_TESTS}::test_answers_have_no_personal_value",
+        f"{_GATEWAY_TESTS}::test_errors_have_no_personal_value",
     ),
     Mutation(
         "a projection's error quotes the database's message",

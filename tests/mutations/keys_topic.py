@@ -80,7 +80,7 @@ KEYS_TOPIC = [
         "keys under the current KEK are encrypted again",
         "cqrs_cli/deciding/owner_keys.py",
         (("if wrapped and wrapped.kek_name != self._keyring.current", ""),),
-        "tests/deciding/test_outdated_keys.py::test_keys_erased_by_others_stay_erased",
+        "tests/deciding/test_outdated_keys.py::test_keys_erased_meanwhile_are_left_out",
     ),
     Mutation(
         "no record is written that lets Kafka compact an erased key",

@@ -111,7 +111,7 @@ REPARTITIONING = [
         "the shard of a child is folded before its split",
         "cqrs_cli/deciding/catch_up.py",
         (('assigned_keys is not None and assigned_keys.phase == "wait"', "False"),),
-        "tests/scenarios/takeovers/test_races.py::test_activated_target_is_not_folded",
+        "tests/scenarios/takeovers/test_races.py::test_activated_child_partition_is_not_folded",
     ),
     Mutation(
         "a shard without outcomes keeps its deferred commands",

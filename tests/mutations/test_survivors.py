@@ -88,8 +88,8 @@ def test_outdated_explanation_is_found() -> None:
     assert survivors.outdated_texts([change], [explanation]) == ["core: b[:17]"]
 
 
-def test_unrun_mutants_stay_explained(tmp_path: Path) -> None:
-    """If the explanation is removed, the mutant is reported."""
+def test_skipped_mutant_needs_an_explanation(tmp_path: Path) -> None:
+    """The runner skips explained mutants. Without its explanation, a skipped mutant is reported."""
     codes = (survivors.SKIPPED, 1)
     assert run(tmp_path, '"AS IT WAS"', codes=codes) == 0
     assert run(tmp_path, '"as it is"', codes=codes) == 1
@@ -105,6 +105,6 @@ def test_run_must_be_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     "explained", EXPLAINED, ids=lambda survivor: f"{survivor.module}: {survivor.why}"[:60]
 )
 def test_explained_code_exists(explained: Explanation) -> None:
-    """The text after a change cannot be searched for, but the module can."""
+    """The mutated code that an explanation quotes is in no file, so only the module is checked."""
     assert (ROOT / "cqrs_cli" / f"{explained.module.replace('.', '/')}.py").is_file()
     assert explained.why and (explained.texts or explained.gone)

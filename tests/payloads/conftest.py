@@ -11,7 +11,7 @@ from tests.support.harness import TopicHarness
 
 @pytest.fixture
 def kind() -> str:
-    """The kind of store. `EACH_STORE` gives both."""
+    """The kind of store. A test marked with `EACH_STORE` runs with each kind."""
     return "folder"
 
 

@@ -62,19 +62,20 @@ def test_status_follows_commands_and_runs(single_bank: TopicHarness) -> None:
     reader.close()
 
 
-def repartitioning_phases(reader: StatusReader) -> str:
+def repartitioning_stages(reader: StatusReader) -> str:
+    """Return the stage of each partition, or `-` without a repartitioning."""
     return " ".join(partition.repartitioning_stage or "-" for partition in reader.poll_statuses().statuses)
 
 
 def test_status_follows_a_repartitioning(single_bank: TopicHarness) -> None:
-    """The same connections show new partitions, and the partition history of each."""
+    """An open reader finds the new partitions, and the repartitioning stage of each partition."""
     reader = reader_of(single_bank)
     run_plan(single_bank.plan())
-    assert repartitioning_phases(reader) == "-"
+    assert repartitioning_stages(reader) == "-"
     repartition_topics(single_bank, 2)
-    assert repartitioning_phases(reader) == "settles waits"
+    assert repartitioning_stages(reader) == "settles waits"
     with running_owners(single_bank.plan(once=False)):
-        eventually(lambda: repartitioning_phases(reader) == "- -")
+        eventually(lambda: repartitioning_stages(reader) == "- -")
     reader.close()
 
 

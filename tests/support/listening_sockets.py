@@ -16,14 +16,14 @@ _LISTEN = "0A"
 def listening_sockets(pid: int) -> dict[int, Address]:
     """Return port → address of every listening TCP socket of the process; empty if it has ended."""
     inodes = {match[1] for target in _targets(pid) if (match := re.fullmatch(r"socket:\[(\d+)\]", target))}
-    names = {}
+    addresses = {}
     for table in ("tcp", "tcp6"):
         for line in _lines(Path(f"/proc/{pid}/net/{table}")):
             _, local, _, state, *rest = line.split()
             if state == _LISTEN and rest[5] in inodes:
                 address, port = local.split(":")
-                names[int(port, 16)] = _address(address)
-    return names
+                addresses[int(port, 16)] = _address(address)
+    return addresses
 
 
 def _targets(pid: int) -> Iterator[str]:
@@ -58,7 +58,7 @@ def reachable_sockets(pid: int) -> dict[int, Address]:
 
 
 def listen_on_all_interfaces() -> socket.socket:
-    """Return a listener on all interfaces, which the tests of this module need."""
+    """Return a socket on which another machine could connect."""
     return socket.create_server(("0.0.0.0", 0))
 
 

@@ -32,7 +32,7 @@ MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 REVERSED = "\u202egnp.exe"
 HOSTILE_ID = f"a/b?c=1#d&e {MARKUP}{REVERSED}%2F"
 
-#: Versions of a long history.
+#: The number of versions of the order `long`.
 LONG = 10_000
 
 
@@ -192,7 +192,9 @@ def test_personal_values_need_their_right(
     harness = customer_harness(connection, f"t{uuid.uuid4().hex[:8]}.", tmp_path)
     harness.send(register_command("c-1", "Nadelheim", "r-1"))
     rights = {"clerk": {"read", "send"}, "officer": {"read", "send", "personal", "erase"}}
-    tokens = {f"a-token-of-a-{name}": Access(frozenset(each), name) for name, each in rights.items()}
+    tokens = {
+        f"a-token-of-a-{name}": Access(frozenset(own_rights), name) for name, own_rights in rights.items()
+    }
     with (
         running_owners(harness.plan(once=False)),
         running_console(harness, tmp_path / "gateway", tokens=tokens) as client,

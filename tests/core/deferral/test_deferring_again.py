@@ -1,4 +1,4 @@
-"""An entry is deferred again, released and cancelled, and its outcome explains it."""
+"""A deferred command is deferred again, released or cancelled, and its outcome contains the reason."""
 
 from datetime import timedelta
 from typing import Any
@@ -31,7 +31,7 @@ def deferrals(*entries: Deferral, attempts: int = 9) -> Deferrals:
 
 
 def defer_error(exception: cqrs.Later, entry: Deferral | None = None) -> CheckFailed:
-    """Defer a command with at most two attempts, and return the error."""
+    """Return the error with which a command is deferred, or given up after two attempts."""
     envelope = read_command(RECORD)
     return deferrals(attempts=2).defer_for_later(RECORD, envelope, entry, 5, 0, exception)
 
@@ -70,7 +70,7 @@ def test_reason_is_the_text_of_later() -> None:
     ],
 )
 def test_delay_must_not_change(after: timedelta, attempt: int, command_id: str, due: int) -> None:
-    """Owners of all versions compute the same time. Otherwise each would resubmit at another time."""
+    """Owners of all releases must compute the same time for a command: otherwise an upgrade would move it."""
     assert next_attempt_time(after, attempt, command_id, 0) == due
     assert due <= 1.1 * MAX_RETRY_DELAY
 
@@ -78,7 +78,7 @@ def test_delay_must_not_change(after: timedelta, attempt: int, command_id: str, 
 @pytest.mark.parametrize("cancelled", [False, True])
 @pytest.mark.parametrize("request_", [Cancel("x"), Release("x")])
 def test_request_makes_a_command_due(request_: Any, cancelled: bool) -> None:
-    """An entry that is resubmitted already keeps its offset, and is not deferred again."""
+    """The request sets the due time of the entry to 0. It keeps the offset of an entry that was already resubmitted."""
     for entry in (ENTRY, replace(ENTRY, resubmitted_offset=3, resubmitted_topic_id=TOPIC)):
         changes = deferrals(replace(entry, cancelled=cancelled))
         target = changes.cancel_or_release("a", "r", request_)

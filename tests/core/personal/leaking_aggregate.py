@@ -12,6 +12,8 @@ PERSONAL_NAME = "Ann-Sophie"
 
 
 class Greet(cqrs.Command):
+    """A command whose `mode` selects the function that raises, and the exception."""
+
     name: Personal[str]
     mode: str = ""
 

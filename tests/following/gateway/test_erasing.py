@@ -27,13 +27,13 @@ async def eraser(scope: Scope, receive: Receive, send: Send) -> None:
     try:
         require_right(scope, "erase")
         answer = Response("erased")
-    except Problem as refused:
-        answer = problem_response(refused)
+    except Problem as problem:
+        answer = problem_response(problem)
     await answer(scope, receive, send)
 
 
-def status(token_sent: str, tokens: Tokens) -> int:
-    """Return the status of a request to erase with the token `token_sent`."""
+def status_with(token_sent: str, tokens: Tokens) -> int:
+    """Return the HTTP status of a request to erase with the token `token_sent`."""
     headers = [(b"host", b"x"), (b"authorization", b"Bearer " + token_sent.encode())]
     scope = {"type": "http", "method": "POST", "path": "/customer/c-1/cqrs.Erase", "headers": headers}
     sent: list[MutableMapping[str, Any]] = []
@@ -59,7 +59,7 @@ def status(token_sent: str, tokens: Tokens) -> int:
     ],
 )
 def test_erasing_needs_its_right(token_sent: str, tokens: Tokens, expected: int) -> None:
-    assert status(token_sent, tokens) == expected
+    assert status_with(token_sent, tokens) == expected
 
 
 def test_erase_is_a_command_of_personal_aggregates() -> None:
@@ -71,8 +71,8 @@ def test_erase_is_a_command_of_personal_aggregates() -> None:
 
 
 @pytest.mark.parametrize(("mode", "expected"), [("unfit", 400), ("undone", 500), ("quit", 500)])
-def test_answers_have_no_personal_value(mode: str, expected: int) -> None:
-    """The status is 400 if a command does not match its class, and 500 if the command's own code raises."""
+def test_errors_have_no_personal_value(mode: str, expected: int) -> None:
+    """The status is 400 after a `ValueError` of the command's class, and 500 after any other exception of its code."""
     with pytest.raises(Problem) as refused:
         read_request_command(LEAKING, "Greet", b'{"name":"Ann-Sophie","mode":"%s"}' % mode.encode())
     assert (refused.value.status, "Ann" in refused.value.detail) == (expected, False)

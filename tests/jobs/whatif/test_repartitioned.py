@@ -1,4 +1,4 @@
-"""Simulating the history of a repartitioned aggregate: a partition and its targets are decided together."""
+"""Simulating the history of a repartitioned aggregate: a partition is decided together with its child partitions."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +29,7 @@ def repartitioned(connection: Connection, prefix: str, tmp_path: Path) -> TopicH
 
 @pytest.fixture
 def simulate(tmp_path: Path) -> Simulate:
-    """A function that simulates all commands with the same code, or with code that counts twice."""
+    """A function that decides all commands again, with the code of `module`. `drafts.twice` counts twice."""
     (tmp_path / "aggregates").symlink_to(AGGREGATES)
     (tmp_path / "drafts").mkdir()
     source = (AGGREGATES / "counter.py").read_text()
@@ -75,10 +75,10 @@ def test_periods_may_start_and_end_anywhere(simulate: Simulate, repartitioned: T
     assert len(counts) > 2 and counts == [{}] * len(counts)
 
 
-def test_target_starts_as_early_as_its_parent(
+def test_child_partition_starts_as_early_as_its_parent(
     simulate: Simulate, connection: Connection, prefix: str, tmp_path: Path
 ) -> None:
-    """The target got commands before the period, and decided them after its parent's decisions within the period."""
+    """The child's commands are older than the period, but were decided after the parent's decisions in the period."""
     harness = counters(connection, prefix, tmp_path, 1)
     harness.send(*round_commands(0))
     run_plan(harness.plan())
@@ -90,8 +90,7 @@ def test_target_starts_as_early_as_its_parent(
     assert simulate(harness, "drafts.twice", since=late_command.timestamp).differing_states == 12
 
 
-def test_unreadable_event_on_target_is_named(repartitioned: TopicHarness, tmp_path: Path) -> None:
-    """The event may be on a child partition, too."""
+def test_unreadable_event_on_child_partition_is_named(repartitioned: TopicHarness, tmp_path: Path) -> None:
     append_records(
         repartitioned,
         "events",

@@ -36,7 +36,7 @@ from tests.model.erasing.world import (
 
 
 def recover_memory(rules: Rules, world: World, copy: Copy) -> Memory:
-    """Return an owner's memory after a copy and the later records of the logs, without ids."""
+    """Return the state and the keys that an owner restores from a copy and the later records of the logs."""
     subject_keys, later_events = copy.cache.subject_keys, world.events[copy.events :]
     for record in world.keys[copy.cache.keys :]:
         if not isinstance(record, CompactedRecord):

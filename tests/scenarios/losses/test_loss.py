@@ -1,4 +1,4 @@
-"""Losses that an owner does not repair by itself: it stops, names the option that accepts the loss, and obeys it."""
+"""Losses that an owner does not repair: it stops with an error that names `--accept-loss`, and obeys that option."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture
 def half_decided(decided_counters: TopicHarness) -> TopicHarness:
-    """Five decided commands and five more, not decided."""
+    """Five decided commands and five undecided commands."""
     decided_counters.send(*increment_commands(5, first=5))
     return decided_counters
 

@@ -45,13 +45,13 @@ def test_the_newer_run_takes_every_partition(bank: TopicHarness, machine: str) -
     bank.check(machine)
 
 
-def act_before(method: str, rival: Callable[[], None]) -> type[FencedWriter]:
-    """Return a writer class. Before the first call of this method, `rival` is called."""
-    rivals = [rival]
+def act_before(method: str, action: Callable[[], None]) -> type[FencedWriter]:
+    """Return a writer class that calls `action` before the first call of this method."""
+    actions = [action]
 
     def act_then_call(writer: FencedWriter, *arguments: Any) -> Any:
-        if rivals:
-            rivals.pop()()
+        if actions:
+            actions.pop()()
         return getattr(FencedWriter, method)(writer, *arguments)
 
     return type("Late", (FencedWriter,), {method: act_then_call})

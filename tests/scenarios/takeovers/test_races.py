@@ -145,15 +145,15 @@ def test_shard_taken_over_meanwhile_is_not_warmed(counters: TopicHarness) -> Non
 
 
 @pytest.mark.covers("one-outcome")
-def test_activated_target_is_not_folded(counters: TopicHarness) -> None:
-    """A shard is not warmed after its activation: with own decisions it would never import the old data."""
+def test_activated_child_partition_is_not_folded(counters: TopicHarness) -> None:
+    """A child partition that has decided is not warmed: a shard with own decisions imports nothing from the parent."""
     run_plan(counters.plan())
     repartition_topics(counters, 2)
-    plan, target = counters.plan(), Partition("counter", 1)
+    plan, child = counters.plan(), Partition("counter", 1)
     subject = next(subject for subject in SUBJECTS if counters.partition_of(subject) == 1)
 
     def read_keys_then_decide() -> AssignedKeys:
-        assigned_keys = plan.read_assigned_keys(target)
+        assigned_keys = plan.read_assigned_keys(child)
         counters.send(*increment_commands(3, subject))
         run_plan(counters.plan())
         return assigned_keys
@@ -161,7 +161,7 @@ def test_activated_target_is_not_folded(counters: TopicHarness) -> None:
     store, window = MemoryStore(plan.deciding.window), plan.deciding.window
     cache_bytes, topic_id = plan.cache_bytes, plan.topics["counter"].ids["commands"]
     fold_unfenced(
-        plan.log(target),
+        plan.log(child),
         counters.aggregate,
         store,
         window,
