@@ -24,7 +24,7 @@ from tests.support import ROOT
 
 @pytest.fixture
 def failing_cqrs(cqrs: Cqrs) -> Cqrs:
-    """Return a `cqrs` that raises its first argument, an exception, when it connects to a broker."""
+    """`cqrs` whose first argument is the exception that it raises when it connects to a broker."""
 
     def call(error: BaseException, *arguments: str) -> object:
         def connection(cli: Cli) -> None:

@@ -1,4 +1,4 @@
-"""The offset of a time: Kafka's special codes are no times."""
+"""Offsets of times: a time before 1970 is not taken for one of Kafka's negative codes, such as -1 for the log's end."""
 
 import pytest
 

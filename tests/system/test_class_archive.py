@@ -26,7 +26,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def archive(tmp_path: Path) -> ClassArchive:
-    """The archive of a program on a fake Java, which has an archive of its own classes."""
+    """The archive of a program on a fake Java that has a base archive."""
     java = tmp_path / "java"
     java.write_text("#!/bin/sh\n")
     java.chmod(0o700)
@@ -118,7 +118,7 @@ def test_warm_writes_no_archive_twice(capfd: pytest.CaptureFixture[str]) -> None
 @pytest.mark.program
 @pytest.mark.parametrize("content", [b"", b"no archive", bytes(1 << 20)])
 def test_java_ignores_an_invalid_archive(content: bytes) -> None:
-    """Java must not print about it, because its output belongs to the program."""
+    """Java must not print a warning about the archive: its output belongs to the program."""
     archive = ClassArchive(find_java(), "program-1", Path("/"))
     write_archive(archive, content)
     process = subprocess.run([archive.java, *archive.options, "--version"], capture_output=True)

@@ -12,7 +12,7 @@ from tests.deciding.deferred.deferring_topics import deferring_topics
 
 @pytest.mark.kafka
 def test_simulation_defers_commands(connection: Connection, prefix: str, tmp_path: Path) -> None:
-    """An owner would do the same. The second command in the same simulation is a duplicate."""
+    """A simulation defers the command as an owner would. A second command with the same id is a duplicate."""
     harness = deferring_topics(connection, prefix, tmp_path)
     commands = [compose(harness.aggregate, "a", "Count", ["ready=1"], Attributes(id="c-1")) for _ in range(2)]
     decision_settings = DecisionSettings("murmur2", 1000, 20)

@@ -75,7 +75,7 @@ def test_transaction_that_hides_commands_is_named(counters: TopicHarness) -> Non
 
 @pytest.mark.covers("one-outcome")
 def test_once_waits_for_hidden_commands(counters: TopicHarness) -> None:
-    """An acknowledged command waits behind a client's open transaction."""
+    """Acknowledged commands are invisible while an earlier transaction of a client is open."""
     client = begin_transaction(counters.connection, counters.topics.commands, [b"?"])
     counters.send(*increment_commands(2))
     with ThreadPoolExecutor(1) as executor:
@@ -134,7 +134,7 @@ def test_resubmitted_task_gets_a_new_deadline(counters: TopicHarness) -> None:
 
 
 def before_each_poll(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
-    """Call `act` before each response of the broker to the driver."""
+    """Call `act` each time before the driver polls the broker."""
     poll = Progress.poll_broker
 
     def poll_after_act(progress: Progress) -> BrokerAnswer:
@@ -166,7 +166,7 @@ def test_absent_broker_extends_claim_deadline(
 
 
 def test_lost_task_restarts_without_broker(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The driver's broker is lost. It responds after the task has restarted and decided."""
+    """The broker does not respond to the driver until the task has restarted and decided."""
     counters.send(*increment_commands(7))
     has_decided = threading.Event()
 
@@ -188,7 +188,7 @@ def test_lost_task_restarts_without_broker(counters: TopicHarness, monkeypatch: 
 
 
 def test_rebuild_extends_claim_deadline(counters: TopicHarness) -> None:
-    """An owner folds a long log before it claims. No partition counts as unowned while it reports this."""
+    """An owner folds a long log before it claims. Its partition does not count as unowned while it reports progress."""
     snapshots: list[Snapshot] = []
 
     def report_folding(plan: Plan) -> list[OwnerResult]:

@@ -29,7 +29,7 @@ def test_rebuild_sums_up_the_shards() -> None:
     snapshot = snapshot_of(
         report(0, "warm", FoldProgress(100, 50, 200)),
         report(1, "recover", FoldProgress(300, 20, 300)),
-        report(2, "recover", FoldProgress(70, 70, 70)),  # done
+        report(2, "recover", FoldProgress(70, 70, 70)),  # its fold is complete
         report(3, "decide"),
     )
     assert snapshot.rebuild_progress() == Rebuild(2, 400, 14)

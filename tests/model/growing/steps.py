@@ -82,7 +82,7 @@ def _start_steps(scenario: Scenario, world: World, number: int, partition: Parti
     """Let a run's owner fence: the previous owner's transaction is aborted, and it can write no more."""
     if not world.remaining_faults.starts[number] or number >= world.partition_count:
         return
-    starts = tuple(count - (offset == number) for offset, count in enumerate(world.remaining_faults.starts))
+    starts = tuple(count - (index == number) for index, count in enumerate(world.remaining_faults.starts))
     count_index = scenario.counts.index(world.partition_count)
     for lag in (0, 1) if world.remaining_faults.stale and count_index else (0,):
         partition_count = scenario.counts[count_index - lag]

@@ -99,7 +99,7 @@ class Turn:
             count = owner.partition_count
         offset = max([outcome.offset + 1 for outcome in self.partition.outcomes], default=0)
         offset = max(
-            [offset, *(outcome.commands for outcome in lineage.splits if outcome.partition == self.number)]
+            [offset, *(split.commands for split in lineage.splits if split.partition == self.number)]
         )
         imports = rules.imports_entries and lineage.phase(self.number, owner.partition_count) == "adopt"
         after = owner._replace(
@@ -129,7 +129,7 @@ class Turn:
         return f"{self.name} is activated", after._replace(lineage=lineage)
 
     def _next_count(self) -> int | None:
-        """Return the count to split to."""
+        """Return the partition count after the owner's next split, or None if it has none to do."""
         lineage, owner = self.world.lineage, self.owner
         if self.rules.one_repartitioning_at_a_time and self.rules.count_from_lineage:
             return lineage.next_count(self.number, owner.partition_count)

@@ -122,9 +122,9 @@ def test_resent_commands_keep_the_order() -> None:
     """Commands that are sent again come after all commands sent before."""
     history = History([1, 1, 1, 1, 1, 1, 1], 0, 7, accepted=3)
     sent = history.sent_commands()
-    for id_prefix in (3, 4, 5, 6):
-        command = history.command(id_prefix, 0)
-        sent[f"p/t/{id_prefix}@{id_prefix}"][0].append(command._replace(offset=100 + command.offset))
+    for event_offset in (3, 4, 5, 6):
+        command = history.command(event_offset, 0)
+        sent[f"p/t/{event_offset}@{event_offset}"][0].append(command._replace(offset=100 + command.offset))
     assert history.check(sent).listed_violations == []
 
 

@@ -34,7 +34,8 @@ def checkpoints(request: pytest.FixtureRequest, tmp_path: Path) -> Checkpoints:
     return Checkpoints(open_folder("store/0", tmp_path))
 
 
-def describe_manifest(checkpoints: Checkpoints) -> Callable[[int, str], Manifest]:
+def make_manifest(checkpoints: Checkpoints) -> Callable[[int, str], Manifest]:
+    """Return a function that makes the next manifest from the size and the digest of the data."""
     written_at = checkpoints.next_time(checkpoints.newest())
     return lambda size, digest: replace(MANIFEST, written=written_at, size=size, sha256=digest)
 
@@ -42,7 +43,7 @@ def describe_manifest(checkpoints: Checkpoints) -> Callable[[int, str], Manifest
 def write_checkpoint(checkpoints: Checkpoints, tmp_path: Path, content: bytes, keep: int = 2) -> Manifest:
     data = tmp_path / "data"
     data.write_bytes(content)
-    return checkpoints.write(data, describe_manifest(checkpoints), keep)
+    return checkpoints.write(data, make_manifest(checkpoints), keep)
 
 
 def download_checkpoint(checkpoints: Checkpoints, manifest: Manifest, tmp_path: Path) -> bytes:
