@@ -26,7 +26,7 @@ REJECTION = {"is_compatible": False, "messages": ["PROPERTY_REMOVED at /by", "se
 
 
 class Registry(ThreadingHTTPServer):
-    """A registry. `answers` replaces the answer to a path's beginning by a status and a body."""
+    """A registry. `answers` maps the beginning of a path to the (status, body) that replaces the usual answer."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), RegistryHandler)

@@ -18,7 +18,7 @@ class Greet(cqrs.Command):
     mode: str = ""
 
     def __post_init__(self) -> None:
-        if self.mode == "unfit":
+        if self.mode == "unfit":  # a value that the class does not accept
             raise ValueError(f"{self.name} does not fit")
         if self.mode == "undone":
             raise LookupError(self.name)

@@ -18,7 +18,7 @@ class Claim(NamedTuple):
 
     writer: str
     run: int
-    n: int
+    n: int  # 1 for the partition's first claim, and greater for each later claim
 
 
 #: The claim of the worker that is active at first.
@@ -56,15 +56,14 @@ class Share(NamedTuple):
 
     partition: int
     commit: Commit
-    offset: int | None = None  # of its outcome in the log; None if the transaction has only an offset commit
-    key_offset: int | None = None  # of its data key
+    offset: int | None = None  # the outcome's offset; None if the transaction contains only an offset commit
+    key_offset: int | None = None  # the data key's offset
 
 
 class Transaction(NamedTuple):
     shares: tuple[Share, ...]
-    stage: Literal["open", "sent", "final"] = (
-        "open"  # sent: the end request is under way; final: it has arrived
-    )
+    #: `sent`: the request to end the transaction is under way. `final`: the request has arrived.
+    stage: Literal["open", "sent", "final"] = "open"
     missing_markers: tuple[int, ...] = ()  # the logs in which the commit is not visible yet
 
     def share_of(self, partition: int) -> Share | None:
@@ -84,9 +83,8 @@ class Partition(NamedTuple):
     log: tuple[Slot, ...] = ()
     commit: Commit = Commit()
     earlier_commit: Commit = Commit()  # the commit before the claim changed last
-    hidden_commits: tuple[
-        tuple[str, Commit], ...
-    ] = ()  # by transactional id: Kafka has lost the group's marker
+    #: (transactional id, commit) of each commit that is invisible because Kafka has lost the group's marker.
+    hidden_commits: tuple[tuple[str, Commit], ...] = ()
 
     @property
     def outcome_count(self) -> int:
@@ -100,7 +98,7 @@ class Owner(NamedTuple):
     tries: int = 0  # how often it may still begin a takeover
     fenced_id: str = ""  # the transactional id whose latest producer its worker has
     read: Commit = Commit()
-    n: int = 0  # of its claim
+    n: int = 0  # the `n` of its claim
     end: int = 0  # end of the log, as far as the owner knows
     position: int = 0
     is_alone: bool = False  # True while it decides a suspect with the partition's transactional id
@@ -113,7 +111,7 @@ class Worker(NamedTuple):
     id: str
     step: Literal["new", "ready", "gone"]
     owners: tuple[Owner, ...]
-    starts: int = 1
+    starts: int = 1  # how often it may still start again
     is_old: bool = False  # True for the version before this protocol
     retires: bool = False  # True for the driver that ends a run: its claims name the partitions' own ids
 
@@ -156,9 +154,8 @@ class Rules:
     """The rules of the protocol. A test breaks a rule by replacing its value."""
 
     claim_producer: Literal["named", "own", "lock"] = "named"  # the producer that commits a takeover's claim
-    reads_claim_back: bool = (
-        True  # an owner continues when it can read its claim, with its own id initialised
-    )
+    #: An owner continues when it can read its claim, if its worker has initialised its own id.
+    reads_claim_back: bool = True
     reads_claim_after_fence: bool = True
     reads_end_after_claim: bool = True
     waits_for_claim: bool = True  # an owner continues only after the commit of its claim has succeeded
@@ -171,9 +168,8 @@ class Rules:
     checks_offsets: bool = True  # outcomes must get the offsets after the end that was read
     resolves_before_claim: bool = True  # a claim leaves an id only when no transaction of this id is hidden
     resolves_by_traces: bool = True  # a hidden transaction is committed if a part of it is visible
-    resolves_all_partitions: bool = (
-        True  # a part in any partition counts, and the transaction ends in all partitions
-    )
+    #: A visible part in any partition counts, and the hidden transaction ends in all partitions.
+    resolves_all_partitions: bool = True
 
 
 @dataclass(frozen=True)
