@@ -1,1 +1,1 @@
-"""Scans of a partition's logs, without Spark: replay, verify, whatif, check. `jobs` runs them as Spark tasks."""
+"""Scans of a partition's logs: replay, verify, whatif, check. They do not use Spark; `jobs` runs them as tasks."""

@@ -1,4 +1,4 @@
-"""The wrapper of a scan on a worker: it returns errors as results, and switches garbage collection off."""
+"""Runs a scan on a worker: returns errors as values, and switches garbage collection off during the scan."""
 
 import traceback
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def guarded(
 ) -> _R:
     """Return the result of `work`, or `error_result(error)` if `work` raises an error.
 
-    `partition_name` is for the text of unexpected errors.
+    `partition_name` is the start of the message of unexpected errors.
     """
     try:
         with without_garbage_collection():

@@ -1,4 +1,4 @@
-"""The progress of a task that reads the logs of a partition, one after the other or in parallel."""
+"""Progress reports of a task that reads the logs of a partition."""
 
 from collections.abc import Iterable, Iterator
 
@@ -13,12 +13,12 @@ class LogProgress(TaskReporter):
     def __init__(self, driver: Address | None, partition: int, interval: float = REPORT_INTERVAL) -> None:
         self._partition = partition
         self.records = 0  # records read so far
-        self._read_offsets = 0  # offsets read so far, with gaps between records
-        self._total: int | None = None
+        self._read_offsets = 0  # offsets read so far, including offsets without a record
+        self._total: int | None = None  # number of offsets to read; None before `start` and `extend`
         super().__init__(driver, interval)
 
     def start(self, total: int) -> None:
-        """Start to count from zero. `total`: the number of offsets to read."""
+        """Reset the counts. `total`: the number of offsets to read."""
         self._total, self._read_offsets, self.records = total, 0, 0
 
     def extend(self, offsets: int) -> None:

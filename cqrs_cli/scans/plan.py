@@ -1,4 +1,4 @@
-"""The plan of a scan of an aggregate's events: the data that each task needs."""
+"""The plan of a scan of an aggregate's events: the data that the driver sends to each task."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,11 +24,11 @@ class ReadPlan:
 
 @dataclass(frozen=True, slots=True)
 class KeyScanPlan(ReadPlan):
-    """The plan of a scan by key: each task reads all events of one partition's keys."""
+    """The plan of a scan by key: each task reads all events of one partition's keys, also from parent partitions."""
 
     key_space: KeySpace
 
     def segments(self, partition: int, codec: RecordCodec = AS_STORED) -> list[LogSegment]:
-        """Return the parts of the logs with the events of the partition's keys, in order."""
+        """Return the segments of the event logs that contain the partition's keys, the oldest first."""
         log = PartitionLog(self.connection, self.topics, partition, codec)
         return list(self.key_space.log_segments(log, self.bounds))

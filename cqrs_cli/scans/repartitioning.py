@@ -1,4 +1,4 @@
-"""Estimates a repartitioning for `cqrs repartition`: the partitions that hand over keys, and the events to read."""
+"""Estimates the work of a repartitioning, for `cqrs repartition`."""
 
 from collections import Counter
 from typing import NamedTuple
@@ -10,25 +10,25 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keyspace.key_space import KeySpace
 
-#: Events per second that two cores read, fold and write into shards, measured with many millions of events:
-#: docs/operations.md, Sizes.
+#: Events per second that two cores read, fold and write into shards, as measured in docs/operations.md, Sizes.
 FOLDED_PER_SECOND = 160_000
 
 
 class KeyHandover(NamedTuple):
-    """A partition that will hand over keys."""
+    """A partition that will hand over keys to its children."""
 
     partition: int
     children: tuple[int, ...]
-    events: int  # of the moving keys: their estimated share of the partition's event offsets
-    deferred: int  # deferred commands of these keys
+    events: int  # estimated number of events of the moving keys
+    deferred: int  # number of deferred commands of the moving keys
 
 
 class RepartitioningWork(NamedTuple):
     """The partitions that hand over keys, and the number of events to read."""
 
     moving: tuple[KeyHandover, ...]
-    events_to_read: int  # to build all shards; a child partition reads its parents' logs, too
+    #: Number of events that are read to build all shards. A child also reads its parents' events.
+    events_to_read: int
 
     @property
     def seconds(self) -> float:
@@ -37,9 +37,9 @@ class RepartitioningWork(NamedTuple):
 
 
 def repartitioning_work(connection: Connection, topics: Topics, key_space: KeySpace) -> RepartitioningWork:
-    """Return the work that is left until each partition has split to the requested partition count.
+    """Return the work until each partition has split to the requested partition count.
 
-    The number of events is estimated from offsets.
+    Numbers of events are estimated from offsets: all keys are assumed to have the same number of events.
     """
     requested_count = len(key_space.partitions)
     existing_partitions = range(readers.partition_count(connection, topics.events))

@@ -24,7 +24,7 @@ from cqrs_cli.state.key_cache import cached_kids
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.storage.folder import StorageFolder, file_chunks
 
-#: The magic number of LMDB files and its offset, in this machine's byte order.
+#: The magic number of LMDB files, in this machine's byte order, and its offset in the file, in bytes.
 _MAGIC, _MAGIC_OFFSET = (0xBEEFC0DE).to_bytes(4, sys.byteorder), 16
 
 
@@ -42,15 +42,15 @@ class FileFinding(NamedTuple):
 class FileSearch:
     """A search of files for the texts of erased values, the ids of deleted data keys, and states of erased aggregates.
 
-    Deleted keys in an owner's key cache are no violations, because an owner drops them when it starts, before it
-    decides. `deleted_key_counts` counts them.
+    Deleted keys in an owner's key cache are no violations: the owner removes them when it starts, before it decides.
+    `deleted_key_counts` counts them.
     """
 
     patterns: SearchPatterns
     erased: ErasedAggregates
     state: type[State]  # the aggregate's state class
     shards_folder: Path  # folder of the owners' shards and key caches
-    #: Folder of a key cache → number of deleted keys in it.
+    #: Folder of an owner's key cache → number of deleted keys in it.
     deleted_key_counts: dict[str, int] = field(default_factory=dict)
 
     def search_path(self, path: Path) -> Iterator[FileFinding]:
@@ -95,7 +95,7 @@ class FileSearch:
                         yield FileFinding(location, f"a shard {problem}, of {aggregate_id!r}")
 
     def _is_owned_cache(self, cache: Path) -> bool:
-        """True for a cache that an owner reads when it starts; False for a copied or quarantined cache."""
+        """True for a key cache that an owner reads when it starts; False for a copied or quarantined key cache."""
         return cache.parent == self.shards_folder and cache.suffix == KEYS_SUFFIX and cache.stem.isdigit()
 
     def _search_state(self, aggregate: ErasedAggregate, stored_state: StoredState) -> Iterator[str]:

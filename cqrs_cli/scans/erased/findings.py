@@ -1,9 +1,9 @@
-"""Findings about erased aggregates in a topic: records that still contain their data, and violations."""
+"""Findings about erased aggregates in a topic: violations, and records that the broker will delete later."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
-#: As a time in ms: the topic keeps its records for ever.
+#: The value of a `deletion_deadline` if the topic keeps its records for ever.
 NEVER = -1
 
 
@@ -14,7 +14,7 @@ class RemainingRecords(NamedTuple):
     """
 
     topic: str
-    description: str  # end of the message
+    description: str  # follows the number of records in the message
     record_count: int
     #: The time (ms) by which all these records are deleted. None: compaction deletes the records, but no setting of the
     #: topic limits the delay. `NEVER`: the topic keeps the records for ever.
@@ -23,10 +23,10 @@ class RemainingRecords(NamedTuple):
 
 @dataclass(slots=True)
 class RecordCount:
-    """The number of records, and the time (ms) of the newest record."""
+    """The number of records, and the newest of their timestamps."""
 
     count: int = 0
-    newest_time: int = 0
+    newest_time: int = 0  # ms since 1970
 
     def count_record(self, timestamp: int) -> None:
         """Count a record."""
@@ -39,7 +39,7 @@ class TopicFinding(NamedTuple):
     topic: str
     partition: int
     offset: int
-    problem: str
+    problem: str  # the predicate of the message: `has an erased value in its message`
 
     def __str__(self) -> str:
         return f"{self.topic} partition {self.partition} offset {self.offset} {self.problem}"

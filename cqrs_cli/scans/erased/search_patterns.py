@@ -8,16 +8,17 @@ from typing import Any
 #: The minimal length of a search text in bytes. Shorter texts occur in any file by chance.
 MIN_PATTERN_BYTES = 5
 
-#: The maximal length of a search pattern in bytes: of a longer text, only the start is searched.
+#: The maximal length of a search pattern in bytes. Only the start of a longer text is searched.
 _MAX_PATTERN_BYTES = 64
 
 _END = b""  # the key that marks the end of a text in the tree
 
 
 class SearchPatterns:
-    """The byte patterns of the texts to search for. A text has several patterns if its encodings differ.
+    """The byte patterns of the texts to search for: one pattern for each distinct encoding of a text (`_forms`).
 
-    `count`: the number of texts that are searched in each encoding. `too_short_count`: the number of other texts.
+    `count`: the number of texts that are searched. `too_short_count`: the number of texts that are not fully searched,
+    because they have fewer than `MIN_PATTERN_BYTES` in an encoding.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -32,7 +33,7 @@ class SearchPatterns:
         self._regex = re.compile(_regex_of(_prefix_tree(patterns)), re.DOTALL) if patterns else None
 
     def find_in(self, chunks: Iterable[bytes]) -> int | None:
-        """Return the offset of the first match in the bytes of a file; None if there is no match."""
+        """Return the byte offset of the first match in a file; None if there is no match."""
         if self._regex is None:
             return None
         tail, offset = b"", 0
@@ -46,7 +47,7 @@ class SearchPatterns:
 
 
 def _forms(text: str) -> Iterator[bytes]:
-    """Yield the forms of a text in files: plain UTF-8, and JSON with and without escapes."""
+    """Yield the encodings of a text in files: plain UTF-8, and JSON with and without escapes of non-ASCII letters."""
     yield text.encode(errors="replace")
     yield json.dumps(text)[1:-1].encode()
     yield json.dumps(text, ensure_ascii=False)[1:-1].encode(errors="replace")
@@ -64,7 +65,7 @@ def _prefix_tree(patterns: Iterable[bytes]) -> dict[bytes, Any]:
 
 
 def _regex_of(tree: dict[bytes, Any]) -> bytes:
-    """Return a regular expression that reads each byte once, for any number of patterns."""
+    """Return a regular expression of all patterns. It reads each byte of a file once, for any number of patterns."""
     if _END in tree:  # a match of the shortest pattern with this prefix is sufficient
         return b""
     branches = [re.escape(first) + _regex_of(rest) for first, rest in tree.items()]

@@ -25,13 +25,13 @@ from cqrs_cli.scans.erased.findings import NEVER, RecordCount, RemainingRecords,
 #: Milliseconds until an unreferenced payload is deleted: `payloads gc` first moves it to another folder.
 _PAYLOAD_GC_DELAY = 2 * 24 * 3600 * 1000
 
-#: A `max.compaction.lag.ms` above this number counts as no limit. The broker's default is 2**63 - 1.
+#: A `max.compaction.lag.ms` above this number counts as unlimited. The broker's default is 2**63 - 1.
 _MAX_LAG_LIMIT = 2**53
 
 
 @dataclass
 class TopicSearch:
-    """A search of the topics: call `run`, then read the results, which are the attributes from `erased` on."""
+    """A search of the topics. Call `run`, then read the results: the attributes `erased` to `shared_text_count`."""
 
     connection: Connection
     topics: Topics
@@ -40,11 +40,11 @@ class TopicSearch:
     erased: ErasedAggregates = field(default_factory=ErasedAggregates)
     findings: list[TopicFinding] = field(default_factory=list)
     remaining_records: list[RemainingRecords] = field(default_factory=list)
-    #: Erased values that commands still contain, to search in files.
+    #: Erased values that records still contain in plain text. Files are searched for these texts.
     texts: set[str] = field(default_factory=set)
-    #: SHA-256 sums of the payloads to which erased commands refer.
+    #: SHA-256 sums of the payloads of commands that were decided before their aggregate was erased.
     payload_sums: set[str] = field(default_factory=set)
-    #: The number of erased values that are not searched, because commands without an erasure have them, too.
+    #: The number of erased values that are not searched, because other commands contain the same values.
     shared_text_count: int = 0
 
     def __post_init__(self) -> None:
@@ -95,7 +95,10 @@ class TopicSearch:
             self.findings.append(finding._replace(problem=f"is encrypted with {surviving_key_text(kid)}"))
 
     def _search_commands(self) -> None:
-        """Collect the values of erased commands as search texts for files. Retention deletes the commands."""
+        """Collect the personal values in the commands of erased aggregates, as search texts for files.
+
+        Such commands are no violations, because retention deletes them.
+        """
         record_count, payload_records = RecordCount(), RecordCount()
         for partition, batch in self._read_topic(self.topics.commands):
             for record in batch:
@@ -120,7 +123,7 @@ class TopicSearch:
 
     def _drop_shared_texts(self) -> None:
         """Remove the search texts that also occur in commands of other aggregates, or in commands after the last
-        erasure: files may contain these values for such a command.
+        erasure. Files may contain the values of such commands.
         """
         count_before = len(self.texts)
         for partition, batch in self._read_topic(self.topics.commands) if self.texts else ():
@@ -144,7 +147,7 @@ class TopicSearch:
         self._add_until_retention("dead-letters", "with the records as sent", record_count)
 
     def _search_deferred(self) -> None:
-        """Check the latest record of each entry. Compaction deletes the earlier records."""
+        """Check the latest record of each entry. Earlier records are no violations, because compaction deletes them."""
         topic, latest, record_count = (
             self.topics.deferred,
             dict[tuple[int, bytes], tuple[Record, Deferral]](),
@@ -194,7 +197,10 @@ class TopicSearch:
                     self.findings.append(TopicFinding(topic, partition, record.offset, problem))
 
     def _read_keys(self) -> None:
-        """Read the active data keys. This is the first step, because the other steps use the keys."""
+        """Read the active data keys, and report deleted keys that the topic still has.
+
+        This is the first step after the erasures, because the other steps use the active keys.
+        """
         topic, record_count = self.topics.keys, RecordCount()
         for partition, batch in self._read_topic(topic) if topic in self.infos else ():
             for record in batch:
@@ -217,7 +223,10 @@ class TopicSearch:
     def _add_until_retention(
         self, kind: Kind, description: str, record_count: RecordCount, extra_ms: int = 0
     ) -> None:
-        """Add records that retention will delete. Retention deletes whole segments, and only closed segments."""
+        """Add records that retention will delete. `extra_ms`: further milliseconds until their data are deleted.
+
+        Retention deletes only closed segments, as a whole. So the deadline includes `segment.ms`.
+        """
         topic = self.topics.name(kind)
         info = self.infos[topic]
         retention = info.number("retention.ms", NEVER)

@@ -1,4 +1,4 @@
-"""Verifies for `cqrs verify --erased` that the data of erased aggregates are gone, in the topics and in files."""
+"""Verifies that topics and files have no data of erased aggregates, for `cqrs verify --erased`."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -43,7 +43,7 @@ class ErasureReport:
 
     @property
     def permanent_topics(self) -> list[str]:
-        """The topics that keep erased values for ever."""
+        """The topics that keep erased values for ever. Each counts as a violation."""
         return sorted(
             {
                 records.topic
@@ -61,7 +61,7 @@ def verify_erasure(
     paths: Sequence[Path] = (),
     report: Callable[[str], None] = lambda text: None,
 ) -> ErasureReport:
-    """Search for data of erased aggregates in the topics, in the files that cqrs wrote, and in `paths`.
+    """Search for data of erased aggregates in the topics, in shards, checkpoints and payloads, and in `paths`.
 
     Raises `ConfigurationError` for missing ACLs, missing topics, or a path that does not exist.
     """
@@ -128,5 +128,5 @@ def _payload_folders(connection: Connection, topics: Topics) -> Iterator[Storage
 
 
 def _payload_sha256(finding: FileFinding) -> str:
-    """Return the SHA-256 sum of a payload, which is its file name."""
+    """Return the file name of a payload, which is its SHA-256 sum. `finding.location` is `FOLDER/NAME byte 17`."""
     return finding.location.rpartition("/")[2].partition(" ")[0]

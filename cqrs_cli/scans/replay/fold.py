@@ -1,8 +1,8 @@
 """Folds all aggregates of one partition from the log's first event, for `cqrs replay`. Pure, except for spills to disk.
 
-Memory holds an aggregate's id, state, version and the time of its last event: about 0.4 KB, plus its state. If memory
-is full, half of the aggregates are spilled to disk, with their later events, until the other aggregates are finished.
-So memory is bounded for any number of aggregates, and each event is folded once.
+An aggregate takes about 0.4 KB of memory, plus its state. If memory is full, the states of half of the aggregates are
+spilled to disk. Their later events are spilled, too, and folded after the other aggregates are finished. So memory is
+bounded for any number of aggregates, and each event is folded once.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +35,7 @@ class AggregateRow(NamedTuple):
 
     id: str
     version: int
-    time: str  # of its last event, RFC 3339
+    time: str  # time of the last event, RFC 3339
     state: bytes  # canonical JSON of `decoded`
     decoded: State
 
@@ -45,7 +45,7 @@ class Total(NamedTuple):
 
     aggregates: int = 0  # number of aggregates
     events: int = 0  # number of their events
-    digest: int = 0  # sum of their digests
+    digest: int = 0  # sum of the aggregates' digests, modulo `digest.MODULUS`
 
     def plus(self, other: "Total") -> "Total":
         """Return the total of both sets. They must have no aggregate in common."""
@@ -67,7 +67,7 @@ def _foreign_event_error(subject: str) -> FoldError:
 
 
 class ReplayFold:
-    """Folds aggregates: call `fold` for all events, then `rows` or `total`; `close` releases the disk.
+    """Folds aggregates. Call `fold` for all events, then `rows` or `total`, then `close`, which deletes spill files.
 
     With `until` (RFC 3339, UTC, ms) the result is each aggregate's last version at or before that time.
     """
@@ -81,30 +81,30 @@ class ReplayFold:
         progress: ReplayProgress | None = None,
         personal: bool = False,
     ) -> None:
-        """`part`: the range of hashes of the aggregate ids to fold. `progress`: receives the progress, and is closed at
-        the end. `personal`: the events contain decrypted personal values, so spill files must be encrypted.
+        """`part`: fold only aggregates whose id hash is in this range. `progress`: is closed by `close`.
+        `personal`: the events contain decrypted personal values, so spill files must be encrypted.
         """
         self._personal = personal
         self._aggregate = aggregate
         self._until = until
         self._limit = limit
-        self._latest: dict[str, _Snapshot] = {}
-        self._at_until = self._latest if until is None else {}
+        self._latest: dict[str, _Snapshot] = {}  # aggregate id → snapshot after all events so far
+        self._at_until = self._latest if until is None else {}  # aggregate id → snapshot at `until`
         self._part = part
-        self._low_hash, self._high_hash = part.start, part.stop  # hashes of the aggregates in memory
-        self._spills: list[Spill] = []  # each of a range of higher hashes, the highest range first
+        self._low_hash, self._high_hash = part.start, part.stop  # hash range of the aggregates in memory
+        self._spills: list[Spill] = []  # each has a range of higher hashes; the highest range is first
         self._total = EMPTY_TOTAL
-        self._spilled_events = 0  # events on disk
+        self._spilled_events = 0  # number of events on disk
         self._files = ExitStack()
         self._progress = progress
         if progress is not None:
             self._files.callback(progress.close)
 
     def fold(self, values: Sequence[bytes | None], offset_of: Callable[[int], int]) -> None:
-        """Fold the next records of the partition; `offset_of(index)` is the offset of a record in `values`, for errors.
+        """Fold the next records of the partition; `offset_of(index)` is the offset of the record `values[index]`.
 
-        Unlike in recovery, which may read events again, each event must be its aggregate's next event. Raises
-        `ReplayFoldError` for any other event.
+        Each event must be its aggregate's next event; any other event raises `ReplayFoldError`. Recovery is less
+        strict, because it may read events again.
         """
         self._fold(values, offset_of)
         if self._progress is not None and values:
@@ -125,8 +125,7 @@ class ReplayFold:
         """Fold records from `start` on; return the index of the first record that needs `_fold_checked`, or
         `len(values)`.
 
-        This is `fold_next`, inlined, because a call for each event is slower: the functions are looked up once for all
-        events.
+        This inlines `fold_next`, because a call for each event is slower.
         """
         latest, at_until, until, decode, step = (
             self._latest,
@@ -177,16 +176,16 @@ class ReplayFold:
         return self._aggregate
 
     def rows(self) -> Iterator[AggregateRow]:
-        """Yield each aggregate once, in its state at `until`.
+        """Yield each aggregate once, in its state at `until`. This consumes the states, so it works only once.
 
-        Raises `ReplayFoldError`, as `fold` does, for aggregates on disk.
+        Raises `ReplayFoldError` if a spilled event cannot be folded.
         """
         encode, aggregate = self._aggregate.encode_state, self._aggregate
         while True:
             events = digest_sum = 0
             for aggregate_id, (version, state, time) in self._at_until.items():
                 data = encode(state)
-                events += version
+                events += version  # each event adds one version
                 digest_sum += digest.state_digest(aggregate, aggregate_id, version, data)
                 yield AggregateRow(aggregate_id, version, time, data, state)
             self._total = self._total.plus(Total(len(self._at_until), events, digest_sum % digest.MODULUS))
@@ -197,13 +196,13 @@ class ReplayFold:
             self._load_spill(self._spills.pop())
 
     def total(self) -> Total:
-        """Return the total of `rows`. An aggregate at version n has n events, because each event adds one version."""
+        """Return the total of `rows`, which must not be called before."""
         for _ in self.rows():
             pass
         return self._total
 
     def close(self) -> None:
-        """Release the disk. Idempotent."""
+        """Delete the spill files. Idempotent."""
         self._files.close()
 
     def _add_to_spill(
@@ -211,7 +210,7 @@ class ReplayFold:
     ) -> bool:
         """Write the event to the spill file of its aggregate, and return True; return False for an aggregate in memory.
 
-        Raises `FoldError` for an aggregate of another part.
+        Raises `FoldError` for an aggregate outside this fold's part.
         """
         id_hash = hash_of(subject.encode())
         if self._low_hash <= id_hash < self._high_hash:

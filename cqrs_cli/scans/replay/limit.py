@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from cqrs_cli.system.memory import process_memory
 
-#: With fewer aggregates the limit counts as not reached, because then something else uses the memory.
+#: With fewer aggregates the limit never counts as reached: the aggregates cannot be what fills the memory.
 MIN_AGGREGATES = 1_000
 
 #: The tolerance above the limit, as a factor, because the size of the reader's buffers varies.
@@ -14,8 +14,9 @@ _SLACK = 1.05
 class MemoryLimit:
     """Detects that the aggregates need more than `limit` bytes of this process.
 
-    Python reuses freed memory for new objects, and does not return it to the system. So when the limit is reached,
-    the number of aggregates at that time becomes the maximum. The maximum is lowered if aggregates grow.
+    The process does not shrink after aggregates are spilled, because Python keeps freed memory. So when the limit is
+    reached for the first time, the number of aggregates becomes the maximum. If the process grows further, the maximum
+    is lowered.
     """
 
     def __init__(

@@ -15,12 +15,12 @@ class ReplayProgress(TaskReporter):
     ) -> None:
         """`start`: the offset from which the task reads. `interval`: seconds between two reports."""
         self._task, self._start = task, start
-        self._offsets = self._events = 0  # read so far
-        self._spilled = 0  # of the read events, the number on disk
+        self._offsets = self._events = 0  # numbers of offsets and events that were read
+        self._spilled = 0  # number of the read events that are on disk
         super().__init__(driver, interval)
 
     def start_segment(self, start: int) -> None:
-        """Continue in another log segment, which starts at offset `start`."""
+        """Continue in another log segment, whose offsets are counted from `start`."""
         self._start = start
 
     def report_read(self, events: int, offset: int, spilled: int) -> None:
@@ -35,6 +35,6 @@ class ReplayProgress(TaskReporter):
         self.report_if_due()
 
     def current_report(self) -> TaskReport:
-        # The fraction of the read events that are folded, and not on disk.
+        # The fraction of the read events that are folded. The other events are on disk.
         folded_share = max(0.0, 1 - self._spilled / max(1, self._events))
         return TaskReport(self._task, int(self._offsets * folded_share), int(self._events * folded_share))

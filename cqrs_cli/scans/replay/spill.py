@@ -11,14 +11,14 @@ import msgspec
 from cqrs_cli.codec.scratch_cipher import ScratchCipher
 from cqrs_cli.errors import ConfigurationError
 
-#: Buffer size of a file in bytes. Whenever memory is full, a file is added, so there may be dozens of files.
+#: Buffer size of a spill file in bytes. It is small, because there may be dozens of spill files.
 _BUFFER = 1 << 17
 
 #: The number of bytes at which a batch of events ends.
 _BATCH_BYTES = 1 << 20
 
-_FRAME = Struct(">QI")  # offset, bytes of the value
-_LENGTH = Struct(">I")
+_FRAME = Struct(">QI")  # before each event: its offset, and the length of its value in bytes
+_LENGTH = Struct(">I")  # before each state: its length in bytes
 
 
 class SpilledState(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -34,13 +34,14 @@ _decode = msgspec.msgpack.Decoder(SpilledState).decode
 
 
 class Spill:
-    """A file with the aggregates whose hash is in [low, high). It has no name, so that a killed task leaves no file.
+    """A file with the aggregates whose id hash is in [low, high).
 
-    The states are written first, then the events. Later, the states are read once, then the events.
+    Write the states first, then the events. Then read the states once, then the events. The file has no name, so a
+    killed task leaves no file.
     """
 
     def __init__(self, low: int, high: int, is_encrypted: bool = False) -> None:
-        """`is_encrypted`: encrypt the file with a random key that only this object holds, in memory."""
+        """`is_encrypted`: encrypt the file with a random key that exists only in memory."""
         self.low = low
         self.high = high
         self._cipher = ScratchCipher() if is_encrypted else None
@@ -86,8 +87,8 @@ class Spill:
         yield values, offsets
 
     def close(self) -> None:
-        """Release the disk. Idempotent."""
-        with suppress(OSError):  # a full disk: the buffered data are no longer needed
+        """Delete the file. Idempotent."""
+        with suppress(OSError):  # flushing to a full disk fails, but the buffered data are no longer needed
             self._file.close()
 
     def _encrypt(self, content: bytes) -> bytes:

@@ -26,7 +26,8 @@ from cqrs_cli.system.memory import memory_share
 from cqrs_cli.telemetry.datagrams import Address
 from cqrs_cli.telemetry.task_reports import REPORT_INTERVAL
 
-#: A number above all offsets of a log. A position in several logs is one number: segment number × factor + offset.
+#: A number above all offsets. A replay of several log segments encodes a position as one number:
+#: segment number × factor + offset.
 _SEGMENT_FACTOR = 1 << 52
 
 
@@ -36,7 +37,8 @@ class ReplayPlan(KeyScanPlan):
 
     until: str | None = None  # RFC 3339 in UTC with milliseconds
     parts: int = 1  # tasks per partition: each task reads all events, and folds a part of the aggregates
-    memory_limit: int | None = None  # bytes per task before spilling; None: its share of the machine
+    #: Bytes of memory per task before it spills; None: the task's share of the machine.
+    memory_limit: int | None = None
     report_address: Address | None = None  # where tasks send progress reports
     report_interval: float = REPORT_INTERVAL  # seconds between two reports
     #: True: decrypt personal fields; False: redact them. The digests are the same.
@@ -44,7 +46,7 @@ class ReplayPlan(KeyScanPlan):
 
     @property
     def tasks(self) -> range:
-        """The task numbers, partition by partition."""
+        """The task numbers. The `parts` tasks of a partition have consecutive numbers."""
         return range(len(self.bounds) * self.parts)
 
     def partition(self, task: int) -> int:
@@ -78,7 +80,7 @@ def replay_part(plan: ReplayPlan, task: int) -> ReplayResult:
 def fold_part(plan: ReplayPlan, task: int) -> tuple[ReplayFold | None, ReplayResult]:
     """Fold all aggregates of a part. After an error the fold is None, and the result has the error.
 
-    Use the fold inside `located_errors`, and close it.
+    The caller reads the fold inside `located_errors`, and closes it.
     """
     partition = plan.partition(task)
     log = PartitionLog(plan.connection, plan.topics, partition)
@@ -106,7 +108,7 @@ def located_errors(plan: ReplayPlan, task: int) -> Iterator[None]:
 
 
 def _fold(plan: ReplayPlan, log: PartitionLog, task: int) -> ReplayFold:
-    """Fold a task's events. It uses the messages directly, because creating `Record` objects would double the cost."""
+    """Fold a task's events. The fold gets librdkafka's messages, because `Record` objects would double the cost."""
     aggregate = load(plan.topics.aggregate, plan.package, plan.root)
     limit = MemoryLimit(memory_share() if plan.memory_limit is None else plan.memory_limit)
     part, progress = (
@@ -140,8 +142,10 @@ def _fold(plan: ReplayPlan, log: PartitionLog, task: int) -> ReplayFold:
 
 
 def _open_codec(plan: ReplayPlan, aggregate: Aggregate) -> RecordCodec:
-    """Return the codec of events. Without `plan.with_personal_values` events stay encrypted. The digests are the same,
-    because `evolve` must not depend on personal values (`testing`, law 7).
+    """Return the codec of events. Without `plan.with_personal_values` events stay encrypted.
+
+    The digests are the same in both cases, because `evolve` must not depend on personal values (law 7 in
+    `cqrs_cli.testing`).
     """
     if not plan.with_personal_values:
         return plan.connection.payload_codec()
@@ -149,8 +153,5 @@ def _open_codec(plan: ReplayPlan, aggregate: Aggregate) -> RecordCodec:
 
 
 def _position_of(segment: int, messages: Sequence[Any]) -> Callable[[int], int]:
-    """Return a function from a message's index to its position: one number for segment and offset (`_SEGMENT_FACTOR`).
-
-    In the first segment, the position is the offset.
-    """
+    """Return a function from a message's index to its position, as described at `_SEGMENT_FACTOR`."""
     return lambda index: segment * _SEGMENT_FACTOR + int(messages[index].offset())

@@ -1,4 +1,4 @@
-"""The data of a partition that `verify --incremental` keeps: LMDB files, and a file with the other data."""
+"""The files of a partition's verification checkpoint (`verify --incremental`): LMDB files, and a file `carried`."""
 
 import shutil
 import zlib
@@ -19,9 +19,9 @@ from cqrs_cli.state.environment import DATA_FILE
 from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.storage.private import PRIVATE_FOLDER, atomic_write, sync_folder
 
-#: The name of the file, and of the folder with versions and ids.
+#: The name of the file with the checkpoint, and of the LMDB folder with versions and command ids.
 _CHECKPOINT_FILE, _STORE = "carried", "versions"
-#: The logs with index entries, each in its own folder.
+#: The logs with index entries. The index of each log has its own LMDB folder.
 INDEXED_LOGS = ("outcomes", "events", "dead-letters")
 _SUM_BYTES = 4
 _READ_BYTES = 1 << 20
@@ -87,12 +87,12 @@ def _damaged(file: Path) -> ConfigurationError:
 class LmdbFolders(NamedTuple):
     """The folders of a partition's LMDB files."""
 
-    store: Path  # versions and ids
-    indexes: tuple[Path, ...]  # index entries, in the order of `INDEXED_LOGS`
+    store: Path  # folder of the versions and command ids
+    indexes: tuple[Path, ...]  # folders of the index entries, in the order of `INDEXED_LOGS`
 
 
 def create_checkpoint_folder(folder: Path, source: Path | None) -> LmdbFolders:
-    """Create a new folder for a partition, with copies of the LMDB files in `source`, if given."""
+    """Create an empty folder for a partition, then copy the LMDB files of the folder `source` into it, if given."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, mode=PRIVATE_FOLDER)
     for name in (_STORE, *INDEXED_LOGS):
@@ -103,8 +103,9 @@ def create_checkpoint_folder(folder: Path, source: Path | None) -> LmdbFolders:
 
 
 def write_checkpoint(folder: Path, checkpoint: VerificationCheckpoint, indexes: Iterable[EntryIndex]) -> None:
-    """Write the checkpoint of a partition. `indexes`: the indexes of `INDEXED_LOGS`, in `folder`. The store of versions
-    and ids must already be closed.
+    """Write the checkpoint of a partition. The store of versions and command ids must already be closed.
+
+    `indexes`: the open indexes in `folder`, in the order of `INDEXED_LOGS`.
     """
     for name, index in zip(INDEXED_LOGS, indexes, strict=True):
         index.drop(list(_unneeded_entries(name, index, checkpoint)))
@@ -115,10 +116,10 @@ def write_checkpoint(folder: Path, checkpoint: VerificationCheckpoint, indexes: 
 
 
 def _unneeded_entries(name: str, index: EntryIndex, checkpoint: VerificationCheckpoint) -> Iterator[int]:
-    """Yield the commands whose index entries are no longer needed.
+    """Yield the offsets of the commands whose index entries the next verification does not need.
 
-    Entries of outcomes are scanned from the oldest on, up to the first outcome to which a duplicate may still refer. So
-    the scan reads only the entries that became too old since the last verification, not the whole dedup window.
+    The scan of outcomes ends at the first outcome to which a duplicate may still refer. So it reads only the entries
+    that became too old since the last verification, not the whole dedup window.
     """
     open_command = None if checkpoint.open_events is None else checkpoint.open_events[0]
     for command, entry in index.entries():

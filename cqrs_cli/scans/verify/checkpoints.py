@@ -1,11 +1,9 @@
 """The checkpoint of `verify --incremental DIR`, from which the next verification continues.
 
-A verification writes a new generation: a folder in DIR, with a folder for each partition. The folder of a partition
-contains the versions and ids in LMDB, the index entries that the next verification needs, and one file with the other
-data and the checksums.
+A verification writes a new generation: a folder in DIR, with a folder for each partition (`checkpoint_files`).
 
-`verified.json` contains the number of the valid generation, and its topics. It is replaced after the new generation is
-complete and on disk. So after a crash, the old generation is still valid.
+`verified.json` names the valid generation and its topics. It is replaced after the new generation is complete and on
+disk. So after a crash, the old generation is still valid.
 """
 
 import shutil
@@ -33,8 +31,8 @@ class CheckpointScope(Struct, frozen=True, kw_only=True):
     format: Literal["cqrs.verified/2"] = "cqrs.verified/2"
     aggregate: str
     cluster: str
-    topics: dict[str, str]  # name → id
-    partitions: int
+    topics: dict[str, str]  # topic name → topic id
+    partitions: int  # current partition count
     partitioner: str
     dedup_window: int  # ms
     longest_window: int  # ms; the longest dedup window of any run
@@ -74,17 +72,17 @@ class CheckpointFolders(NamedTuple):
 def new_checkpoint(folder: Path, scope: CheckpointScope) -> Iterator[CheckpointFolders]:
     """Create a new checkpoint in `folder`, which becomes valid when the block ends without an error.
 
-    Raises `UsageError` for a folder of other topics or settings, or with other files; `ConfigurationError` if the
-    folder cannot be used; `UnavailableError` while another verification uses it.
+    Raises `UsageError` if the folder has a checkpoint of other topics or settings, or files of another program;
+    `ConfigurationError` if the folder cannot be used; `UnavailableError` while another verification uses the folder.
     """
     with ExitStack() as stack:
         with folder_errors(folder):
             folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
-            head = _read_head(folder, scope)  # raises before a wrong folder gets a lock file
+            head = _read_head(folder, scope)  # raises for a wrong folder, before a lock file is created in it
             lock = stack.enter_context((folder / _LOCK_FILE).open("a"))
             if not try_lock(lock.fileno()):
                 raise UnavailableError(f"another verify uses {folder}", "wait until it ends, or stop it")
-            head = _read_head(folder, scope)  # again: another verification may have replaced it
+            head = _read_head(folder, scope)  # again: another verification may have replaced the file
             generation = 0 if head is None else head.generation
             earlier = None if head is None else folder / f"{_GENERATION}{generation}"
             _remove_other_generations(folder, earlier)

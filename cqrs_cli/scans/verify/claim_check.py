@@ -11,8 +11,8 @@ from cqrs_cli.proof.findings import Findings
 def check_claim(
     findings: Findings, committed: GroupCommit, end: int, topic_ids: Mapping[Kind, str], partition_count: int
 ) -> None:
-    """Check that the committed offset is at most the `end` of the commands, and that the claim in its metadata has the
-    ids and the partition count of the present topics.
+    """Add a violation if the committed offset is after `end`, the end of the commands. Add violations if the claim in
+    the offset's metadata has other topic ids or another partition count than the present topics.
     """
     claim = parse_claim(committed.metadata)
     committed_offset = committed.offset or 0

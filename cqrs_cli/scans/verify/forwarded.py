@@ -1,4 +1,4 @@
-"""Checks that each command that was forwarded, because its key had moved, has arrived unaltered."""
+"""Checks that each forwarded command has arrived unaltered. A command is forwarded if its key has moved."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -12,11 +12,11 @@ from cqrs_cli.proof.forwarded_commands import missing_commands
 
 
 class LostCommand(NamedTuple):
-    """A forwarded command that the other partition lacks, or has with other content."""
+    """A forwarded command that is missing in the target partition, or has other content there."""
 
-    partition: int  # of the `MOVED` outcome
-    offset: int  # of the `MOVED` outcome
-    problem: str  # the message
+    partition: int  # partition of the `MOVED` outcome
+    offset: int  # offset of the `MOVED` outcome
+    problem: str  # the error message
 
 
 def find_lost_commands(
@@ -25,10 +25,11 @@ def find_lost_commands(
     tolerance: int,
     load_fingerprint_check: Callable[[], FingerprintCheck],
 ) -> Iterator[LostCommand]:
-    """Compare the tallies of forwarded and received commands. The logs are read again only if tallies differ.
+    """Compare the tallies of forwarded and received commands. Only if tallies differ, read the logs again.
 
-    `log`: the logs of any partition of the aggregate. `tolerance`: the maximal difference of two brokers' clocks, ms.
-    `load_fingerprint_check` returns the function that checks a command's fingerprint; it is called if tallies differ.
+    `reports`: partition → verification report. `log`: the logs of any partition of the aggregate. `tolerance`: the
+    maximal difference of two brokers' clocks, in ms. `load_fingerprint_check` returns the function that checks a
+    command's fingerprint; it is called only if tallies differ.
     """
     for source, report in reports.items():
         for target, forwarded in report.forwarded_to.items():
@@ -45,7 +46,8 @@ def _find_differences(
 ) -> Iterator[tuple[int, str]]:
     """Return the missing and the altered commands, as (offset of the `MOVED` outcome, message).
 
-    Outcomes are read before commands, because a visible outcome is committed together with the forwarded command.
+    Outcomes are read before the target's commands. A transaction commits a `MOVED` outcome and the forwarded command
+    together, so the command of each outcome that was read is visible.
     """
     source_log, target_log = replace(log, partition=source), replace(log, partition=target)
     outcomes = list(chain.from_iterable(source_log.read("outcomes", *source_log.bounds("outcomes"))))

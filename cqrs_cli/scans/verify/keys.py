@@ -1,4 +1,4 @@
-"""Reads the keys topic for the verification of one partition: the latest data key of each aggregate, on disk."""
+"""Reads the keys topic for the verification of one partition, and stores each aggregate's latest data key on disk."""
 
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ from cqrs_cli.scans.verify.plan import VerificationPlan
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.store import Store
 
-#: Aggregate id, its key entry (`KeyEntry`) in bytes, and its record in the topic.
+#: Yields (aggregate id, encoded `KeyEntry`, key in the keys topic). The encoded entry is empty without a key entry.
 KeyEntries = Iterator[tuple[str, bytes, TopicKey | None]]
 
 
@@ -31,7 +31,7 @@ class LatestKeys:
     def __init__(
         self, connection: Connection, topics: Topics, key_filter: KeyFilter, stack: ExitStack
     ) -> None:
-        """Read the topic up to its high watermark, and wait for open transactions before it.
+        """Read the keys topic up to its high watermark, and wait until the transactions before it have ended.
 
         `key_filter`: matches the keys that belong to the partition.
         """
@@ -46,7 +46,7 @@ class LatestKeys:
 
     @property
     def partition(self) -> int:
-        """The partition of the keys topic."""
+        """The partition of the keys topic that has the keys of the verified partition."""
         return self._key_filter.partition % self._topic_partitions
 
     def damage_finder(self) -> DamageFinder | None:
@@ -63,9 +63,10 @@ class LatestKeys:
     def compare_with(
         self, verification: KeyVerification, key_entry_store: Store, later_events: Iterable[Record]
     ) -> None:
-        """Compare with the key entries in `key_entry_store`, the store of `verification`.
+        """Compare the keys topic with the key entries that `verification` found in the events, and add violations.
 
-        `later_events`: the events after the verified range.
+        `key_entry_store`: the store of these key entries. `later_events`: the events after the verified range, whose
+        keys may already be in the keys topic.
         """
         verification.add_violations(self._records.findings)
         verification.check_key_topic(
@@ -76,7 +77,7 @@ class LatestKeys:
         return self._key_filter.matches(subject.encode())
 
     def _aggregates_with_keys(self, key_entry_store: Store) -> KeyEntries:
-        """Yield each aggregate of the partition with a key entry or a key."""
+        """Yield each aggregate of the partition that has a key entry, or a key in the keys topic."""
         for subject, key_entry, stored_record in merge_aggregates(
             key_entry_store.items(), self._store.items()
         ):
@@ -84,17 +85,17 @@ class LatestKeys:
                 yield subject, b"" if key_entry is None else key_entry.state, stored_key(stored_record)
 
     def _read_topic(self) -> None:
-        """Read the partition's keys."""
+        """Store the latest data keys of the topic's partition."""
         with closing(KafkaKeysLog(self._connection, self._topics)) as log:
             self._topic_partitions = log.partition_count()
             for records in log.read(self.partition, *log.bounds(self.partition)):
                 self._records.read(records)
 
     def _is_misplaced(self, key: bytes) -> bool:
-        """True if this key belongs to another partition of the keys topic.
+        """True if this record key belongs to another partition of the keys topic.
 
-        If several partitions share a partition of the keys topic, only the first of them checks it, so that each
-        misplaced key is reported once.
+        If several partitions share a partition of the keys topic, only the verification of the first of them returns
+        True, so that each misplaced key is reported once.
         """
         topic_key_filter = self._key_filter._replace(partition_count=self._topic_partitions)
         return self.partition == self._key_filter.partition and not topic_key_filter.matches(key)
@@ -103,8 +104,9 @@ class LatestKeys:
 def latest_keys(
     plan: VerificationPlan, aggregate: Aggregate | None, key_filter: KeyFilter, stack: ExitStack
 ) -> LatestKeys | None:
-    """Return the data keys; None if the aggregate has no personal fields. Without the code (None), check whether a keys
-    topic is visible.
+    """Return the data keys; None if the aggregate has no personal fields.
+
+    If the code is missing (`aggregate` is None), a visible keys topic shows that the aggregate has personal fields.
     """
     connection, topics = plan.connection, plan.aggregate_topics.topics
     if not (
@@ -115,7 +117,7 @@ def latest_keys(
 
 
 def _is_keys_topic_visible(connection: Connection, topics: Topics) -> bool:
-    """True if the keys topic is visible. False also without the ACL, because a broker then hides the topic."""
+    """True if the keys topic exists, and an ACL allows to describe it."""
     try:
         return readers.topic_exists(connection, topics.keys)
     except ConfigurationError:

@@ -1,6 +1,6 @@
 """Hashes the partition history of an aggregate for its certificate, and compares it with an earlier certificate.
 
-The driver hashes it in the same way as the other topics are hashed.
+The driver hashes it, in the same way as tasks hash the other topics.
 """
 
 from typing import NamedTuple
@@ -23,12 +23,12 @@ from cqrs_cli.proof.certificate import (
 
 
 class CertifiedLineage(NamedTuple):
-    """The partition counts of an aggregate so far, and the hashes of the partition history's log."""
+    """The partition counts of an aggregate so far, and the hashes of the topic `<agg>.lineage`."""
 
     counts: tuple[int, ...]  # partition counts, the oldest first
-    id: str  # of the topic
+    id: str  # topic id
     log: LogCertificate
-    partial: Stretch | None  # the last certified stretch, as in `check_log`
+    partial: Stretch | None  # the last stretch of the earlier certificate, hashed again
 
     @property
     def certificate(self) -> TopicCertificate:
@@ -55,7 +55,7 @@ def certify_lineage(
 
 
 def lineage_changes(earlier_certificate: Certificate, current: CertifiedLineage | None) -> list[LogChange]:
-    """Return the changes of the partition history since a certificate, which may predate the first repartitioning."""
+    """Return the changes of the records that an earlier certificate covers; none if it predates the topic."""
     if (certified := _certified_lineage(earlier_certificate)) is None:
         return []
     if current is None or current.id != certified.id:
@@ -64,8 +64,9 @@ def lineage_changes(earlier_certificate: Certificate, current: CertifiedLineage 
 
 
 def repartitioning_change(before: int, current: int, lineage: CertifiedLineage | None) -> LogChange | None:
-    """Return a violation if partitions were added since a certificate with `before` partitions, but the partition
-    history has no such repartitioning.
+    """Return a violation if partitions were added since the certificate without a record in the partition history.
+
+    `before`, `current`: the partition counts in the certificate and now.
     """
     if current <= before or (lineage is not None and before in lineage.counts):
         return None

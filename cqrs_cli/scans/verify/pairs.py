@@ -1,5 +1,6 @@
-"""Merge the aggregates of two stores."""
+"""Merges the aggregates of two stores, for comparisons."""
 
+#: The aggregates of one store: (aggregate id, state).
 import heapq
 from collections.abc import Iterator
 from itertools import groupby
@@ -10,12 +11,12 @@ from cqrs_cli.state.encoding import MAX_KEY, aggregate_key, shorten
 
 Items = Iterator[tuple[str, StoredState]]
 
-#: An aggregate id, and its states in two stores.
+#: (aggregate id, state in the first store, state in the second store). The state is None if a store has no state.
 Pairs = Iterator[tuple[str, StoredState | None, StoredState | None]]
 
 
 def merge_aggregates(first: Items, second: Items) -> Pairs:
-    """Yield each aggregate that is in at least one of two stores. Both must be in the order of their keys."""
+    """Yield each aggregate that is in at least one of two stores. Both inputs must be in the order of LMDB's keys."""
     merged = heapq.merge(_with_sort_key(0, first), _with_sort_key(1, second))
     for _, group in groupby(merged, itemgetter(0)):
         states: list[StoredState | None] = [None, None]

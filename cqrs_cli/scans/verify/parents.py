@@ -1,4 +1,7 @@
-"""Verifies the parents of a child partition up to their splits, without reporting, before the child is verified."""
+"""Verifies the parents of a child partition up to their splits, before the child is verified.
+
+The child needs the versions and ids of its parents. Violations of the parents are not reported again.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -20,28 +23,29 @@ from cqrs_cli.proof.partition import Scratch
 from cqrs_cli.proof.scope import Loss, Scope
 from cqrs_cli.scans.verify.scratch import with_new_indexes
 
-#: Reads a log between two offsets.
+#: Yields the batches of a log between two offsets: (logs of a partition, kind, start, end).
 ReadLog = Callable[[PartitionLog, Kind, int, int], Iterator[list[Record]]]
 
 
 class Parents(NamedTuple):
     """The parents of a child partition."""
 
-    log: PartitionLog  # of the child
-    splits: Sequence[Split]  # of the parents, the oldest first
+    log: PartitionLog  # logs of the child
+    splits: Sequence[Split]  # splits of the parents, the oldest first
     key_filter: KeyFilter  # matches the keys that the child got from its parents
     read: ReadLog
 
     def offset_count(self) -> int:
-        """Return the number of offsets to read."""
+        """Return the number of offsets of the parents' logs to read."""
         return sum(max(0, end - start) for split in self.splits for start, end in self._spans(split).values())
 
     def inherit(
         self, scope: Scope, scratch: Scratch, stack: ExitStack, *, is_continued: bool
     ) -> ParentResults:
-        """Verify the parents, and write versions and ids to the child's store in `scratch`. `scope`: of the child.
+        """Verify the parents, and write versions and ids to the child's store in `scratch`.
 
-        `is_continued`: the child's checkpoint already has all results except the parents' outcomes.
+        `scope`: the scope of the child. `is_continued`: the child continues from a checkpoint, which has all results
+        except the parents' outcomes.
         """
         inherited = ParentResults()
         for split in self.splits:
@@ -54,7 +58,7 @@ class Parents(NamedTuple):
         return inherited
 
     def events(self) -> Iterator[tuple[int, list[Record]]]:
-        """Yield the events that the partition inherits, in batches with their partition."""
+        """Yield the events that the child inherits, in batches: (parent partition, records)."""
         for split in self.splits:
             for records in self._read(split, self._spans(split), "events"):
                 yield split.partition, records
@@ -71,7 +75,7 @@ class Parents(NamedTuple):
         }
         parent = self._parent(split)
         bounds = {kind: parent.bounds(kind, "read_uncommitted") for kind in KINDS}
-        # The parent's verification reports a split beyond the end of a log.
+        # `min`: a split after the end of a log is a violation, which the parent's own verification reports.
         return {kind: (start, min(ends.get(kind, 0), end)) for kind, (start, end) in bounds.items()}
 
     def _read(
@@ -97,7 +101,7 @@ class Parents(NamedTuple):
 
 
 def find_parents(key_space: KeySpace, log: PartitionLog, read: ReadLog) -> Parents | None:
-    """Return the parents of the log's partition; None for an original partition, and before the parent's split."""
+    """Return the parents of the log's partition; None for a partition without parents, or before the parent's split."""
     splits = key_space.inherited_splits(log.partition)
     return Parents(log, splits, key_space.inherited_keys(log.partition), read) if splits else None
 

@@ -1,8 +1,7 @@
 """Reads the logs and the committed offset of a partition for `cqrs verify`.
 
-With live traffic, a transaction becomes visible in parts: the committed offset may be visible before its records. So
-the logs are read up to their high watermarks: a read waits until the transactions that are open below the high
-watermark have ended.
+With live traffic, a transaction becomes visible in parts: the committed offset may be visible before the records. So
+each log is read up to its high watermark, and a read waits until the transactions before this offset have ended.
 """
 
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from cqrs_cli.state.evidence import Evidence, evidence
 
 
 class PartitionReader:
-    """Reads the records of a partition: all records, or after an earlier verification only the records since then."""
+    """Reads the records of a partition: all records, or only the records after an earlier verification checkpoint."""
 
     def __init__(
         self,
@@ -33,7 +32,7 @@ class PartitionReader:
         progress: LogProgress,
         earlier_checkpoint: VerificationCheckpoint | None,
     ) -> None:
-        """The stack closes the consumer that reads the committed offset."""
+        """`stack` closes the consumer that reads the committed offset."""
         self._connection, self._timeout = plan.connection, plan.transaction_timeout
         self._log, self._progress, self._earlier_checkpoint = log, progress, earlier_checkpoint
         self._group_consumer = stack.enter_context(closing(consumer(plan.connection, group=log.topics.group)))
@@ -55,16 +54,16 @@ class PartitionReader:
         return self._log.bounds(kind, "read_uncommitted")
 
     def read(self, kind: Kind, start: int, end: int) -> Iterator[list[Record]]:
-        """Yield the committed records; wait for open transactions. Data of events that are in the payload store are
-        read from there.
+        """Yield the committed records of a log in batches; wait for open transactions. Payloads of events are
+        downloaded.
 
-        Each log has its own consumer, because a consumer that changes to another topic waits up to a second for
+        Each call creates a consumer, because a consumer that changes to another topic waits up to a second for
         metadata. Four logs of 100 records took 2.0 s with one consumer and 0.15 s with four.
         """
         return self.read_log(self._log, kind, start, end)
 
     def read_log(self, log: PartitionLog, kind: Kind, start: int, end: int) -> Iterator[list[Record]]:
-        """Yield records as `read` does, but of the given log: the own log, or the log of a parent partition."""
+        """Yield records as `read` does, from `log`: the logs of this partition or of a parent partition."""
         if start < end:
             with closing(bulk_consumer(self._connection)) as reader:
                 batches = log.read_with(reader, kind, start, end, self._timeout)
@@ -72,7 +71,7 @@ class PartitionReader:
                 yield from self._progress.track(decoded, start, end)
 
     def first_unverified_command(self, start: int) -> int:
-        """Return the offset from which to read the commands, whose log starts at `start`."""
+        """Return the offset from which to read the commands. `start`: the start of their log."""
         return (
             start if self._earlier_checkpoint is None else max(start, self._earlier_checkpoint.verified_until)
         )
@@ -80,7 +79,8 @@ class PartitionReader:
     def first_offset(self, kind: Kind, bounds: tuple[int, int]) -> int:
         """Return the offset from which to read a log; raise `ContradictionError` if the log has become shorter.
 
-        The deferred topic is read from its start, because compaction may have removed any of its records.
+        `bounds`: (start, end) of the log. The deferred topic is always read from its start, because compaction may
+        have removed any of its records.
         """
         start, end = bounds
         if self._earlier_checkpoint is None or kind == "deferred":
@@ -94,7 +94,7 @@ class PartitionReader:
         return max(start, read_until)
 
     def command_at(self, offset: int) -> Record | None:
-        """Return the command at an offset, or None. The consumer of `read` is not used, because it may be in use."""
+        """Return the command at an offset, or None. It may be called while `read` yields records."""
         start, end = self.read_bounds("commands")
         return self._log.first_record("commands", offset, offset + 1) if start <= offset < end else None
 

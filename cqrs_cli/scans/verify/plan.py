@@ -1,4 +1,4 @@
-"""The plan of a verification on Spark, and the result of each task."""
+"""The plan of a verification, which the driver sends to each task, and the result of a task."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,17 +22,18 @@ class VerificationPlan:
 
     connection: Connection
     aggregate_topics: AggregateTopics
-    #: The package of the aggregates. None: there is no code to decode events, so only their JSON shape is checked.
+    #: The package of the aggregates. None: the code is missing, so only the JSON shape of events is checked.
     package: str | None
     root: Path  # folder of the package
     key_space: KeySpace
     dedup_window: int  # ms
     longest_window: int  # ms; the longest dedup window of any run
-    shards_folder: Path | None = None  # the folder of the shards to compare with
-    checkpoints: CheckpointFolders | None = None  # with --incremental
+    shards_folder: Path | None = None  # the folder of the shards to compare with; None: compare no shard
+    checkpoints: CheckpointFolders | None = None  # None without --incremental
     report_address: Address | None = None  # where tasks send progress reports
     report_interval: float = REPORT_INTERVAL  # seconds between two reports
-    clock_tolerance: int = CLOCK_TOLERANCE  # ms by which a deferred command may be resubmitted early
+    #: Milliseconds by which a deferred command may be resubmitted before it is due.
+    clock_tolerance: int = CLOCK_TOLERANCE
     #: Seconds to wait for open transactions. The broker aborts the transaction of a killed owner after 20 s.
     transaction_timeout: float = 40.0
 
@@ -40,8 +41,8 @@ class VerificationPlan:
 class VerificationResult(NamedTuple):
     """The result for one partition: a report, or the error that ends the job.
 
-    `earlier_report` is the report in the verification checkpoint (`--incremental`). `restart_reason` is not empty if
-    the partition was verified from its start although it had a verification checkpoint.
+    `earlier_report` is the report in the earlier verification checkpoint (`--incremental`). `restart_reason`: why the
+    partition was verified from its start although it had a verification checkpoint; else empty.
     """
 
     partition: int
@@ -50,5 +51,5 @@ class VerificationResult(NamedTuple):
     restart_reason: str = ""
     shard_comparison: ShardComparison | None = None
     error: CqrsError | None = None
-    records: int = 0  # records read
+    records: int = 0  # number of records that were read
     keys_partition: int = 0  # the partition of the keys topic that was read

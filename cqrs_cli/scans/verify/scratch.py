@@ -13,10 +13,11 @@ from cqrs_cli.state.lmdb_store import LmdbStore
 def open_scratch(
     stack: ExitStack, dedup_window: int, lmdb_folders: LmdbFolders | None
 ) -> tuple[Scratch, list[EntryIndex]]:
-    """Open the stores in a temporary folder (TMPDIR), or in `lmdb_folders`. They take about 400 bytes for each
-    command. `dedup_window` in ms.
+    """Open the stores in a temporary folder (TMPDIR), or in `lmdb_folders` for a verification checkpoint. Also return
+    the indexes in the order of `INDEXED_LOGS`.
 
-    Temporary files are unlinked after they are opened, so that a killed task leaves no files.
+    The stores take about 400 bytes for each command. `dedup_window` is in ms. Temporary files are unlinked after they
+    are opened, so that a killed task leaves no files.
     """
     with tempfile.TemporaryDirectory(prefix="cqrs-verify-") as folder:
         folders = lmdb_folders or _new_folders(Path(folder))
@@ -27,7 +28,7 @@ def open_scratch(
 
 
 def with_new_indexes(stack: ExitStack, scratch: Scratch) -> Scratch:
-    """Return the stores with new temporary indexes, for another partition."""
+    """Return the same store of versions and ids with new temporary indexes, for another partition."""
     with tempfile.TemporaryDirectory(prefix="cqrs-verify-") as folder:
         folders = _new_folders(Path(folder))
         indexes = [stack.enter_context(closing(EntryIndex(path))) for path in folders.indexes]

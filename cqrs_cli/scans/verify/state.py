@@ -1,7 +1,7 @@
-"""Compares a shard, which an owner may be using, with the states folded from the events, for `verify`.
+"""Compares a shard with the states folded from the events, for `verify`. An owner may be using the shard.
 
-The folded states are in LMDB, like the shard. Both are read in the same order, so memory is bounded. The comparison
-reads the events a second time, and needs as much temporary disk as the shard.
+The folded states are in a temporary LMDB store. Store and shard are read in the same order, so memory is bounded. The
+comparison reads the events a second time, and needs as much temporary disk as the shard.
 """
 
 import tempfile
@@ -32,7 +32,7 @@ from cqrs_cli.state.shard import open_readonly
 from cqrs_cli.state.shutdown_marker import MARKER_FILE, ShutdownMarker
 from cqrs_cli.state.store import Positions
 
-#: The check ends if more aggregates than this number cannot be folded, because then the code does not match the log.
+#: The comparison ends if more aggregates than this number cannot be folded: then the code does not match the log.
 MAX_UNREADABLE = 1000
 
 
@@ -40,13 +40,15 @@ class ShardComparison(NamedTuple):
     """The comparison with one shard."""
 
     aggregates: int = 0  # number of aggregates in the shard
-    skip_reason: str = ""  # why the shard was not compared
-    #: For a shard that lags: the event offset up to which it was compared, and the end of the events: `(1200, 5000)`.
+    skip_reason: str = ""  # why the shard was not compared; empty if it was compared
+    #: (event offset up to which the shard was compared, end of the events) of a shard that lags, as `(1200, 5000)`.
     behind: tuple[int, int] | None = None
 
 
 class StateCheck:
-    """Folds the aggregates of one partition from their events: first up to the shard's position, then to the end."""
+    """Folds the aggregates of one partition from their events: first up to the shard's position, to compare them with
+    the shard, then to the end, to find events that cannot be folded.
+    """
 
     def __init__(
         self,
@@ -58,8 +60,8 @@ class StateCheck:
         parent_events: Iterable[tuple[int, list[Record]]] = (),
         key_filter: KeyFilter | None = None,
     ) -> None:
-        """`read` yields the events between two offsets. `parent_events`: the parents' events, with their partition.
-        `key_filter`: the filter for the partition's keys; None: all keys.
+        """`read` yields the events between two offsets. `parent_events`: batches (parent partition, events).
+        `key_filter`: matches the partition's keys; None: all keys.
         """
         self._log = log
         self._topics = topics
@@ -72,8 +74,8 @@ class StateCheck:
     def compare(self, verification: PartitionVerification, decided_lower: int, end: int) -> ShardComparison:
         """Add to the findings of `verification` each aggregate that differs from the partition's shard.
 
-        Also add each event before `end` that cannot be folded, even after the shard's position. Commands before
-        `decided_lower` are decided.
+        Also add each event before offset `end` that cannot be folded. All commands before the offset `decided_lower`
+        are decided.
         """
         with ExitStack() as stack:
             with tempfile.TemporaryDirectory(prefix="cqrs-verify-") as folder:
@@ -101,8 +103,8 @@ class StateCheck:
     ) -> tuple[ShardComparison, Positions]:
         """Compare with the shard, and return the result and the shard's positions.
 
-        The owner may write to the shard during the comparison. So most events are folded first, and only the last
-        events while a snapshot of the shard is open.
+        The owner may write to the shard during the comparison, so a snapshot of the shard is read. Most events are
+        folded before the snapshot is opened, so that it is open for a short time.
         """
         shard = open_readonly(self._path)
         if shard is None:
@@ -129,7 +131,7 @@ class StateCheck:
             return ShardComparison(shard.count()), positions
 
     def _mismatch(self, stored_identity: bytes) -> str:
-        """Return why a shard cannot be compared: it is of another log, or other code has folded it. Empty if it can."""
+        """Return why a shard cannot be compared: another log, or folded by other code. Empty if it can be compared."""
         try:
             identity = msgspec.json.decode(stored_identity, type=Identity)
         except msgspec.DecodeError:
@@ -151,7 +153,7 @@ class StateCheck:
         return len(self._unreadable) > MAX_UNREADABLE
 
     def _may_catch_up(self, positions: Positions, decided_lower: int) -> bool:
-        """True if the shard lacks only events that a running owner has committed and not applied yet."""
+        """True if the shard may lack only events that a running owner has committed, but not yet applied."""
         if not positions.events or decided_lower - positions.commands > APPLY_EVERY:
             return False
         try:
@@ -163,7 +165,7 @@ class StateCheck:
             return False
 
     def _fold(self, cache: StateCache, end: int, verification: PartitionVerification) -> int:
-        """Fold up to offset `end`, or to the end of the log if it is lower; return this offset."""
+        """Fold events up to the offset `end` or the end of the log, whichever is lower; return this offset."""
         start, last = self._log.bounds("events", "read_uncommitted")
         end = min(end, last)
         for records in self._read(max(cache.positions.events, start), end):
@@ -207,7 +209,7 @@ class StateCheck:
         return states
 
     def _report_all(self, verification: PartitionVerification, end: int, pairs: Pairs) -> None:
-        """Report each difference. If other code caused many differences, report the first one and their number."""
+        """Report each difference. If another `evolve` caused several differences, report the first and their number."""
         code_differences = 0
         for aggregate_id, stored_state, folded in pairs:
             redacted = (
@@ -230,8 +232,8 @@ class StateCheck:
     def _redacted(
         self, verification: PartitionVerification, end: int, aggregate_id: str, stored_state: StoredState
     ) -> StoredState:
-        """Return a shard's state with redacted personal values, like the folded events, and report violations in its
-        encrypted values.
+        """Return a shard's state with redacted personal values, to be compared with the folded state. Report violations
+        in its encrypted values.
         """
         if not self._aggregate.has_personal_fields:
             return stored_state
@@ -259,7 +261,7 @@ class StateCheck:
         redacted: StoredState | None,
         folded: StoredState | None,
     ) -> None:
-        """Report a difference at the aggregate's last event, or at the end of the log if the event is unknown."""
+        """Add a violation at the offset of the aggregate's last event, or at `end` if this event is unknown."""
         last = folded or redacted
         event_offset = (
             None
@@ -274,9 +276,7 @@ class StateCheck:
 
 
 def _differ_by_code(redacted: StoredState | None, folded: StoredState | None) -> bool:
-    """True if both states have the same last event. The cause of the difference is then another `evolve`, or a bad
-    disk.
-    """
+    """True if two different states have the same last event. The cause is then another `evolve`, or a bad disk."""
     if redacted is None or folded is None:
         return False
     return (redacted.version, redacted.offset, redacted.eventindex) == (

@@ -1,6 +1,7 @@
 """The task of `cqrs verify` on a worker: read one partition's topics with librdkafka, and verify them.
 
-With live traffic the order of the steps matters: the committed offset is read before and after the logs.
+The order of the steps matters if commands are decided meanwhile: the committed offset is read before and after the
+logs, so it is known which commands were certainly decided.
 """
 
 from collections.abc import Mapping
@@ -69,8 +70,8 @@ def verify_partition(plan: VerificationPlan, partition: int) -> VerificationResu
 
 
 def _earlier_checkpoint_folder(plan: VerificationPlan, partition: int) -> Path | None:
-    """Return the folder of the partition's checkpoint, or None. A child partition that had no outcomes yet starts from
-    its parents instead.
+    """Return the folder of the partition's checkpoint, or None. The checkpoint of a child partition without outcomes is
+    not used: the verification starts with the parents again.
     """
     generation = None if plan.checkpoints is None else plan.checkpoints.earlier
     if generation is None or not (folder := generation / str(partition)).is_dir():
@@ -82,7 +83,7 @@ def _earlier_checkpoint_folder(plan: VerificationPlan, partition: int) -> Path |
 def _verify(
     plan: VerificationPlan, log: PartitionLog, progress: LogProgress, checkpoint_folder: Path | None = None
 ) -> VerificationResult:
-    """Verify from the start, or from the checkpoint in the folder `checkpoint_folder`."""
+    """Verify from the start of the logs, or from the earlier checkpoint in `checkpoint_folder`."""
     new_checkpoint_folder = None if plan.checkpoints is None else plan.checkpoints.new / str(log.partition)
     with ExitStack() as stack:
         try:
@@ -98,7 +99,7 @@ def _verify(
 
 
 class _PartitionTask:
-    """The verification of one partition, with its clients and temporary files, which the stack closes."""
+    """The verification of one partition. `stack` closes its consumers and temporary files."""
 
     def __init__(
         self,
@@ -127,7 +128,7 @@ class _PartitionTask:
 
     def verify(self) -> VerificationResult:
         """Verify in this order: 1 read the committed offset · 2 read the ends of the logs, and the keys · 3 read the
-        logs · 4 read the committed offset again · 5 check the decided commands · 6 compare the state, if requested.
+        logs · 4 read the committed offset again · 5 check the decided commands · 6 compare the shard, if requested.
         """
         self._check_history()
         reader = self.reader
@@ -194,7 +195,9 @@ class _PartitionTask:
     def _take_checkpoint(
         self, verification: PartitionVerification, bounds: Mapping[Kind, tuple[int, int]]
     ) -> None:
-        """Set `new_checkpoint`, with evidence of the last records, which the next verification compares."""
+        """Set `new_checkpoint`. It has the hashes of the last records, from which the next verification recognises the
+        log.
+        """
         if verification.new_checkpoint is not None:
             self.new_checkpoint = replace(
                 verification.new_checkpoint,
@@ -203,7 +206,7 @@ class _PartitionTask:
             )
 
     def _check_history(self) -> None:
-        """Raise `CheckpointUnusableError` if the log is not the log of the checkpoint, as after a restore."""
+        """Raise `CheckpointUnusableError` if records of the earlier checkpoint are gone, as after a restore."""
         if self.earlier_checkpoint is None:
             return
         mismatch = history_mismatch(
@@ -227,7 +230,7 @@ class _PartitionTask:
         return check.compare(verification, decided_lower, end)
 
     def _offsets_to_read(self, bounds: Mapping[Kind, tuple[int, int]]) -> int:
-        """Return the number of offsets of all logs; the events count twice if the state is compared."""
+        """Return the number of offsets to read in all logs. The events count twice if a shard is compared."""
         spans = {kind: bounds[kind][1] - self.reader.first_offset(kind, bounds[kind]) for kind in OWNER_LOGS}
         start, end = bounds["commands"]
         spans["commands"] = end - self.reader.first_unverified_command(start)

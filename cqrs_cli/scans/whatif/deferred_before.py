@@ -1,4 +1,4 @@
-"""The deferred commands at the start of a simulated range, from the outcomes before it."""
+"""Rebuilds the deferred commands at the start of a simulated range, from the outcomes before the range."""
 
 from collections.abc import Callable, Iterable
 
@@ -11,19 +11,18 @@ from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.core.messages.timestamps import parse_timestamp
 from cqrs_cli.proof.whatif.decided import OwnerRecord
 
-#: Returns the entry with a key, or None.
+#: Returns the entry of the deferred topic with a key, or None.
 FindEntry = Callable[[str], Deferral | None]
 
 
 def deferred_changes(
     outcomes: Iterable[OwnerRecord[OutcomeEnvelope]], find_before: FindEntry, topic_id: str
 ) -> dict[str, Deferral | None]:
-    """Return the entries of the deferred topic that these outcomes change, by key; None for an entry that they remove.
+    """Return the entries of the deferred topic that these outcomes change: key → new entry, or None if it is removed.
 
-    `find_before` finds an entry before these outcomes; `topic_id` is the id of the commands topic.
+    `find_before` returns the entry before these outcomes. `topic_id`: the id of the commands topic.
 
-    The entries contain no commands, because a simulation resubmits no command: it decides the resubmitted commands that
-    are in the log.
+    The entries have an empty command, because a simulation does not resubmit: the log has the resubmitted commands.
     """
     changes: dict[str, Deferral | None] = {}
     find_latest: FindEntry = lambda key: changes[key] if key in changes else find_before(key)  # noqa: E731

@@ -1,4 +1,4 @@
-"""The aggregates as folded from logged events with one code, for a simulation."""
+"""Folds logged events into the store of a simulation, with the current or the changed code."""
 
 from collections.abc import Iterable
 
@@ -10,9 +10,9 @@ from cqrs_cli.proof.whatif.decided import HistoryError, OwnerRecord
 
 
 class FoldedStates:
-    """The states in the store of a cache, and the changes of the latest events, which `flush` applies to the store.
+    """Folds events on top of the states in a cache's store. `flush` writes the changed states to the store.
 
-    Most batches change the same aggregates again, so few states are encoded.
+    Many events change the same aggregates again. So states are not encoded for each batch, but only in `flush`.
     """
 
     def __init__(self, aggregate: Aggregate, cache: StateCache) -> None:
@@ -20,7 +20,7 @@ class FoldedStates:
         self._changed: dict[str, VersionedState] = {}
 
     def fold(self, events: Iterable[OwnerRecord[EventEnvelope]]) -> None:
-        """Fold events; raise `HistoryError` for an event that cannot be folded."""
+        """Fold events; raise `HistoryError` for an event that cannot be folded. Call `flush` after the last event."""
         changed, cache = self._changed, self._cache
         with cache.reading():
             for event_record in events:
@@ -34,6 +34,6 @@ class FoldedStates:
             self.flush()
 
     def flush(self) -> None:
-        """Apply the changes to the store."""
+        """Write the changed states to the store."""
         self._cache.fold(self._cache.positions, self._changed)
         self._changed = {}

@@ -1,4 +1,4 @@
-"""The payloads of logged commands, and the payloads that were unavailable when the commands were decided."""
+"""The payloads of logged commands for a simulation, as they were available when the commands were decided."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ _UNAVAILABLE = Reason.PAYLOAD_UNAVAILABLE.name
 
 
 class HistoricPayloads:
-    """Downloads payloads. `current_payloads` has the payload of the current command, or why it is unavailable."""
+    """Downloads payloads. `current_payloads`: the payload of the command that is decided, or why it is unavailable."""
 
     def __init__(self, codec: RecordCodec, topic: str, partition: int) -> None:
         self._codec, self._topic, self._partition = codec, topic, partition
@@ -22,7 +22,7 @@ class HistoricPayloads:
         self.current_payloads: dict[PayloadReference, bytes | str] = {}
 
     def in_memory_parts(self, commands: list[DecidedCommand]) -> Iterator[list[DecidedCommand]]:
-        """Yield the commands in parts whose payloads fit into memory, after downloading the payloads of each part."""
+        """Yield the commands in parts whose payloads fit into memory. A part's payloads are downloaded before."""
         while commands:
             fetched = self._codec.fetch_payloads(self._topic, [command.record for command in commands])
             self._downloaded = dict(fetched.payloads)
@@ -31,14 +31,16 @@ class HistoricPayloads:
             commands = commands[count:]
 
     def load_current(self, command: DecidedCommand) -> None:
-        """Put the payload of this command into `current_payloads`, unless it was unavailable to the owner."""
+        """Set `current_payloads` to the payload of this command. If the payload was unavailable when the owner decided
+        the command, `current_payloads` is empty.
+        """
         self.current_payloads.clear()
         reference = command_reference(command.record) if command_may_have_payload(command.record) else None
         if reference is not None and command.outcome.data.reason != _UNAVAILABLE:
             self.current_payloads[reference] = self._downloaded.get(reference, "payload_store is not set")
 
     def check_lost_payload(self, command: DecidedCommand, simulated: OutcomeEnvelope) -> None:
-        """Raise `PayloadUnavailableError` for a command that was decided with a payload that is lost now."""
+        """Raise `PayloadUnavailableError` if the owner had the command's payload, but the store no longer has it."""
         if simulated.data.reason == _UNAVAILABLE != command.outcome.data.reason:
             raise PayloadUnavailableError(
                 f"{self._topic}:{self._partition}@{command.record.offset}: {simulated.data.message}",

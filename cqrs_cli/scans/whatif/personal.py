@@ -1,7 +1,7 @@
-"""Personal fields in a simulation, which needs no keyring, and decrypts no value of the log.
+"""Personal fields in a simulation. It needs no keyring, and decrypts no value of the log.
 
-Commands have the data that their senders sent. Logged events and states are redacted, and compared without personal
-fields. An aggregate that had a data key in the log gets a random key, which only the simulation uses.
+Commands are decided with the data that their senders sent. Logged events and states are redacted, and compared without
+personal fields. An aggregate that had a data key in the log gets a random key, which only the simulation uses.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ from cqrs_cli.proof.whatif.decided import DecidedCommand
 
 
 class ScratchEncryption(NamedTuple):
-    """Encrypts states with a random key that is only in memory, because temporary files could be read by others."""
+    """Encrypts states in temporary files, which others could read, with a random key that is only in memory."""
 
     aggregate: Aggregate
     key: DataKey
@@ -42,7 +42,7 @@ class ScratchEncryption(NamedTuple):
 
 
 class ScratchKey:
-    """The random key of a simulation's stores."""
+    """The random key that encrypts the stores of a simulation."""
 
     def __init__(self) -> None:
         self._key = random_key()
@@ -54,15 +54,18 @@ class ScratchKey:
 
 @dataclass
 class HistoricKeys:
-    """The data keys of aggregates, and the deferred commands as sent. A deferred command takes 500 bytes of memory."""
+    """The simulated data keys of a partition's aggregates, and its deferred commands with the data that was sent.
+
+    A deferred command takes about 500 bytes of memory.
+    """
 
     aggregate: Aggregate
-    active_keys: dict[str, DataKey] = field(default_factory=dict)
-    # Deferred commands by position.
+    active_keys: dict[str, DataKey] = field(default_factory=dict)  # aggregate id → key
+    # Position of a deferred command, `PARTITION/OFFSET` → the command.
     _sent_envelopes: dict[str, CommandEnvelope] = field(default_factory=dict)
 
     def fold(self, events: Iterable[EventEnvelope]) -> None:
-        """Add and delete data keys as the logged events did."""
+        """Add the keys of aggregates that got a data key in these logged events, and delete erased keys."""
         for event in events if self.aggregate.has_personal_fields else ():
             try:
                 key = key_of_event(event)
@@ -74,7 +77,7 @@ class HistoricKeys:
                 self.active_keys[event.subject] = random_key()
 
     def add_decided(self, decisions: Decisions) -> None:
-        """Add and delete the data keys that a batch has created and deleted."""
+        """Add the data keys that the simulation created in a batch, and delete the keys that it erased."""
         for subject, key in decisions.data_keys.items():
             if key is None:
                 self.active_keys.pop(subject, None)
@@ -82,8 +85,8 @@ class HistoricKeys:
                 self.active_keys[subject] = key
 
     def use_logged_key_ids(self, decisions: Decisions, events: Iterable[EventEnvelope]) -> None:
-        """If these events erase an aggregate, give its key the id that the key had in the log, because an `Erase`
-        command may name the key by its id.
+        """If these logged events erase an aggregate, give its simulated key the id of the logged key, because the
+        `Erase` command may contain this id.
         """
         for event in events:
             if event.type == ERASED and self.aggregate.has_personal_fields:
@@ -93,10 +96,10 @@ class HistoricKeys:
                     keys[event.subject] = DataKey(logged_kid, key.secret)
 
     def restore_sent_data(self, command: DecidedCommand) -> DecidedCommand:
-        """Return the command with the data that its sender sent, because owners resubmit deferred commands encrypted.
+        """Return a resubmitted command with the data that its sender sent; owners resubmit commands encrypted.
 
-        A command that was deferred before the simulated range gets redacted values. A command with the reason ERASED is
-        not changed.
+        A command that was deferred before the simulated range gets redacted values. Commands with the reason ERASED,
+        and commands that were not resubmitted, are not changed.
         """
         verdict = command.outcome.data
         if not self.aggregate.has_personal_fields or verdict.reason == Reason.ERASED.name:

@@ -1,4 +1,7 @@
-"""An owner that is simulated: it decides logged commands again with the other code, as at the time of the log."""
+"""Simulates an owner: decides logged commands again with the changed code (`whatif --with`).
+
+Everything else is as it was when the commands were decided: clock, payloads and poison reasons.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -34,33 +37,36 @@ from cqrs_cli.scans.whatif.personal import HistoricKeys
 
 @dataclass(slots=True)
 class _Clock:
-    """The owner's clock while one command is decided."""
+    """The simulated clock. It shows the time at which the owner decided the command."""
 
-    now: int = 0
+    now: int = 0  # ms since 1970; 0 if the log does not contain the time
 
 
 @dataclass
 class SimulatedOwner:
-    """Decides the commands of one partition with the other code, which also changes the states and command ids."""
+    """Decides the commands of one partition with the changed code, and updates `states` with the results."""
 
     rules: DecisionRules  # the owners' current rules
-    code: Aggregate
-    states: StateCache  # states and command ids as the other code decides
+    code: Aggregate  # the changed code
+    states: StateCache  # states and command ids as decided by the changed code
     payloads: HistoricPayloads
     keys: HistoricKeys
     shares_stores: bool  # see `Simulation`
     decided_commands: int = 0
-    #: Commands that owners failed without a decision by the code. Their logged outcomes are kept.
+    #: Number of commands that owners failed without calling `decide`, such as poison records. The simulation fails
+    #: them, too.
     skipped_commands: int = 0
     _clock: _Clock = field(default_factory=_Clock)
 
     @property
-    def family_partition(self) -> int | None:
-        """The partition to store with a decision; None if the stores belong to one partition."""
+    def stored_partition(self) -> int | None:
+        """The partition to store in each dedup entry; None if the stores belong to this partition only."""
         return self.rules.partition if self.shares_stores else None
 
     def decide(self, commands: list[DecidedCommand]) -> list[HistoryDifference]:
-        """Decide a batch of commands, whose payloads are downloaded, and return the differences in order."""
+        """Decide a batch of commands, and return the differences from the log, in order. `payloads` must have the
+        downloaded payloads.
+        """
         differences: list[HistoryDifference] = []
         with self.states.reading():
             batch = Batch(self.code, self._context(commands))
@@ -70,7 +76,7 @@ class SimulatedOwner:
         self.decided_commands += len(commands)
         if self.shares_stores:
             batch.decisions.dedup_entries = {
-                key: replace(entry, partition=self.family_partition)
+                key: replace(entry, partition=self.stored_partition)
                 for key, entry in batch.decisions.dedup_entries.items()
             }
         self.states.stage(batch.decisions, commands[-1].record.offset + 1, None, None)
@@ -79,7 +85,7 @@ class SimulatedOwner:
         return differences
 
     def _pieces(self, commands: list[DecidedCommand]) -> Iterator[list[DecidedCommand]]:
-        """Yield the commands in pieces. A command that needs its own clock, payload or data key is alone."""
+        """Yield the commands in pieces. A command that needs its own clock, payload or data key is alone in a piece."""
         piece: list[DecidedCommand] = []
         for command in commands:
             if not self._is_ordinary(command):
@@ -91,7 +97,7 @@ class SimulatedOwner:
             yield piece
 
     def _is_ordinary(self, command: DecidedCommand) -> bool:
-        """True if the command had not expired, has its data in the record, and erased no key."""
+        """True if the command needs no clock, has its data in the record, and erased no key."""
         return (
             owner_clock(command.outcome) == 0
             and not command_may_have_payload(command.record)
@@ -165,16 +171,18 @@ class SimulatedOwner:
         )
 
     def _find_dedup_entry(self, subject: str, command_id: str) -> DedupEntry | None:
-        """Return the first decision on a command id, with the partition if a parent made the decision."""
+        """Return the first decision on a command id. Its partition is None, unless a parent partition decided."""
         entry = self.states.find_dedup_entry(subject, command_id)
         return (
             entry
-            if entry is None or entry.partition != self.family_partition
+            if entry is None or entry.partition != self.stored_partition
             else replace(entry, partition=None)
         )
 
     def _resubmissions(self, commands: list[DecidedCommand]) -> dict[int, Deferral]:
-        """Return the logged resubmissions by offset: each with its entry in the store, or a new entry."""
+        """Return offset → deferred entry, for each of these commands that was resubmitted. A command that the changed
+        code did not defer gets a new entry.
+        """
         resubmitted: dict[int, Deferral] = {}
         for command in commands:
             verdict = command.outcome.data

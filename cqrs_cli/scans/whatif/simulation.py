@@ -1,7 +1,7 @@
-"""Simulation: decide a range of one partition's commands again with other code, in bounded memory. Reads no topic.
+"""Decides a range of one partition's commands again with changed code, in bounded memory. Reads no topic.
 
-The logged store has the aggregates as folded from the logged events with the current code. The simulated store has the
-aggregates as the other code decides, and command ids, as an owner's shard does.
+A simulation has two stores. The logged store has the states as folded from the logged events with the current code. The
+simulated store has the states and command ids as decided by the changed code, like an owner's shard.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,26 +28,26 @@ from cqrs_cli.scans.whatif.simulated_owner import SimulatedOwner
 from cqrs_cli.scans.whatif.stores import open_stores
 from cqrs_cli.state.lmdb_store import LmdbStore
 
-#: Number of commands, events or outcomes per batch, so that they and their results fit into the CPU cache.
+#: Number of commands, events or outcomes per batch. A batch and its results fit into the CPU cache.
 BATCH_SIZE = 250
 
 
 @dataclass
 class Simulation:
-    """The simulation of one partition: call `fold_before` and `restore_decisions_before`, then `decide`, then
+    """The simulation of one partition. Call `fold_before` and `restore_decisions_before`, then `decide`, then
     `state_differences`.
     """
 
-    rules: InitVar[DecisionRules]  # for both codes: the owners' current rules
+    rules: InitVar[DecisionRules]  # the owners' current rules
     current_code: Aggregate
-    other_code: Aggregate
-    logged_store: LmdbStore  # states folded from the logged events with the current code
-    simulated_store: LmdbStore  # states and command ids as the other code decides
+    other_code: Aggregate  # the changed code (`whatif --with`)
+    logged_store: LmdbStore
+    simulated_store: LmdbStore
     codec: RecordCodec = AS_STORED
     batch_size: int = BATCH_SIZE
-    #: The stores are shared by several partitions, so each id is stored with the partition that decided it.
+    #: True: the stores have data of several partitions, so each command id is stored with its partition.
     shares_stores: bool = False
-    #: Encrypts the personal fields of states in the stores, which are files. Children use their parent's key.
+    #: Encrypts the personal fields of states in the stores. A child copies the stores, so it uses this key, too.
     scratch_key: ScratchKey = field(default_factory=ScratchKey)
     aggregates: int = 0  # the number of aggregates whose final states were compared so far
 
@@ -72,7 +72,7 @@ class Simulation:
         )
 
     def fold_before(self, events: Iterator[OwnerRecord[EventEnvelope]]) -> None:
-        """Fold the events before the simulated range, with both codes."""
+        """Fold the events before the simulated range into both stores, each with its code."""
         simulated_states = FoldedStates(self.other_code, self._simulated_states)
         while batch := list(islice(events, self.batch_size)):
             self._logged_states.fold(batch)
@@ -82,8 +82,8 @@ class Simulation:
         simulated_states.flush()
 
     def restore_decisions_before(self, outcomes: Iterator[OwnerRecord[OutcomeEnvelope]]) -> None:
-        """Store the decisions before the simulated range, and the deferred commands. The clock is set to the
-        time of the latest decision.
+        """Store the command ids, deferred commands and clock of the time before the simulated range. `outcomes`: the
+        outcomes before the range.
         """
         while batch := list(islice(outcomes, self.batch_size)):
             entries: dict[tuple[str, str], DedupEntry] = {}
@@ -97,7 +97,7 @@ class Simulation:
                     entries,
                     outcome_record.message,
                     outcome_record.record.timestamp,
-                    self.owner.family_partition,
+                    self.owner.stored_partition,
                 )
                 clock = max(clock, outcome_record.record.timestamp)
             self._simulated_states.fold(
@@ -105,7 +105,7 @@ class Simulation:
             )
 
     def decide(self, commands: Iterable[DecidedCommand]) -> Iterator[HistoryDifference]:
-        """Decide the commands of the simulated range again, and yield the differences in order."""
+        """Decide the commands of the simulated range again, and yield the differences from the log, in order."""
         remaining = iter(commands)
         while batch := list(islice(remaining, self.batch_size)):
             for part in self._payloads.in_memory_parts(
@@ -117,8 +117,8 @@ class Simulation:
         self._simulated_states.flush()
 
     def child_simulation(self, partition: int, stack: ExitStack) -> "Simulation":
-        """Return the simulation of a child partition. It starts with copies of the stores, so with their states, ids
-        and clock. `stack` closes the copies.
+        """Return the simulation of a child partition, which starts with copies of this simulation's stores. `stack`
+        closes the copies.
         """
         rules = replace(self.owner.rules, partition=partition)
         stores = open_stores(stack, rules.dedup_window, (self.logged_store, self.simulated_store))
@@ -137,7 +137,7 @@ class Simulation:
         return child
 
     def _inherit_deferrals(self, parent: int) -> None:
-        """Mark the deferred commands as inherited from the parent: this simulation has copies of its stores."""
+        """Mark the deferred commands, which were copied with the parent's store, as inherited from the parent."""
         with self._simulated_states.reading():
             own_entries = [
                 entry for entry in deferred_entries(self._simulated_states) if entry.partition is None
@@ -148,7 +148,7 @@ class Simulation:
         self._simulated_states.fold(self._simulated_states.positions, deferred={**removed, **added})
 
     def state_differences(self) -> Iterator[HistoryDifference]:
-        """Yield the aggregates whose final states differ, in the order of the stores."""
+        """Yield the aggregates whose final states differ between the two stores, in the order of the stores."""
         partition_of, own_partition = self.owner.rules.partition_of, self.owner.rules.partition
         for aggregate_id, logged, simulated in merge_aggregates(
             self.logged_store.items(), self.simulated_store.items()
@@ -158,7 +158,7 @@ class Simulation:
                 and partition_of is not None
                 and partition_of(aggregate_id.encode()) != own_partition
             ):
-                continue  # the aggregate has moved
+                continue  # the aggregate belongs to another partition since a split
             self.aggregates += 1
             redacted = redacted_state(self.current_code, logged), redacted_state(self.other_code, simulated)
             difference = compare_states(own_partition, aggregate_id, *redacted)

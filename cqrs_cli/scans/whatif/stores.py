@@ -10,9 +10,9 @@ from cqrs_cli.state.lmdb_store import LmdbStore
 def open_stores(
     stack: ExitStack, window: int, originals: tuple[LmdbStore, LmdbStore] | None = None
 ) -> tuple[LmdbStore, LmdbStore]:
-    """Create two stores in a temporary folder (TMPDIR), empty or as copies of `originals`.
+    """Create the logged and the simulated store in a temporary folder (TMPDIR), empty or as copies of `originals`.
 
-    Their files are unlinked after they are opened.
+    `window`: dedup window in ms. The files are unlinked after they are opened, so that a killed task leaves no files.
     """
     with tempfile.TemporaryDirectory(prefix="cqrs-whatif-") as folder:
         stores = []

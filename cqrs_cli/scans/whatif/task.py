@@ -1,6 +1,7 @@
 """The task of `cqrs whatif` on a worker: read the logs of a family of partitions, and decide their commands again.
 
-A family is a partition of the first partition count, with all partitions that were split from it since.
+A family is a partition that existed from the start, with all its descendants: partitions that were split from it, or
+from its children.
 """
 
 from collections import Counter
@@ -35,7 +36,7 @@ from cqrs_cli.scans.whatif.simulation import Simulation
 from cqrs_cli.scans.whatif.stores import open_stores
 from cqrs_cli.telemetry.datagrams import Address
 
-#: The number of examples per label.
+#: The maximal number of examples for each label of a difference.
 MAX_EXAMPLES = 3
 
 
@@ -45,22 +46,22 @@ class WhatifPlan:
 
     connection: Connection
     aggregate_topics: AggregateTopics
-    package: str
+    package: str  # the package with the current code
     root: Path  # folder of the package
-    module: str  # the module with the other code (`--with`), which decides the commands again
+    module: str  # the module with the changed code (`--with`), which decides the commands again
     module_root: Path  # folder from which `module` is loaded
     decision_settings: DecisionSettings
     key_space: KeySpace
-    since: int | None = None  # ms
-    until: int | None = None  # ms
-    ends: Mapping[int, int] | None = None  # partition → end of the commands to decide, instead of `until`
+    since: int | None = None  # ms since 1970: decide the commands from this time on; None: all commands
+    until: int | None = None  # ms since 1970: decide the commands up to this time; None: all commands
+    #: Instead of `until`: partition → offset after the last command to decide.
+    ends: Mapping[int, int] | None = None
     report_address: Address | None = None  # where tasks send progress reports
 
     def until_offset(self, log: PartitionLog, commands_end: int) -> int | None:
-        """Return the offset of the first command after the requested range, or None if no end was requested, or if
-        there is no command after it.
+        """Return the offset after the last requested command; None if all commands from `since` on are requested.
 
-        Raises `UsageError` if `ends` has an offset after the end of the log.
+        `commands_end`: the end of the commands log. Raises `UsageError` if `ends` has an offset after this end.
         """
         if self.ends is None:
             return None if self.until is None else log.offset_at("commands", self.until + 1)
@@ -74,7 +75,7 @@ class WhatifPlan:
 
     @property
     def families(self) -> range:
-        """The original partitions. Each task decides an original partition and its descendants."""
+        """The partitions that existed from the start. Each task decides such a partition and its descendants."""
         return range(self.key_space.counts[0])
 
 
@@ -82,12 +83,12 @@ class WhatifPlan:
 class WhatifResult:
     """The result for one family: numbers and examples, or the error that ends the job."""
 
-    partition: int
-    commands: int = 0
-    aggregates: int = 0
-    skipped_commands: int = 0
+    partition: int  # the first partition of the family
+    commands: int = 0  # number of commands that were decided again
+    aggregates: int = 0  # number of aggregates whose final states were compared
+    skipped_commands: int = 0  # number of commands that failed without calling `decide`
     is_incomplete: bool = False  # True if retention has deleted requested commands
-    counts: Counter[Label] = field(default_factory=Counter)
+    counts: Counter[Label] = field(default_factory=Counter)  # label → number of differences
     examples: dict[Label, list[HistoryDifference]] = field(default_factory=dict)
     error: CqrsError | None = None
 
@@ -100,11 +101,11 @@ class WhatifResult:
 
 
 def simulate(plan: WhatifPlan, result: WhatifResult) -> Iterator[HistoryDifference]:
-    """Yield the differences of a family, partition by partition, and fill `result`.
+    """Yield the differences of the family of `result.partition`, partition by partition, and fill `result`.
 
-    The differences of a partition's commands come first, in order, then the differences of its states.
+    For each partition, the differences of its commands come first, in order, then the differences of its states.
 
-    Raises `ContradictionError` for logs that contradict each other, or if the current or the other code cannot fold
+    Raises `ContradictionError` for logs that contradict each other, or if the current or the changed code cannot fold
     the events.
     """
     topics, codec = plan.aggregate_topics.topics, plan.connection.payload_codec()
@@ -117,17 +118,18 @@ def simulate(plan: WhatifPlan, result: WhatifResult) -> Iterator[HistoryDifferen
 
 
 class Member(NamedTuple):
-    """A partition of a family, to decide again."""
+    """A partition of a family, whose commands are decided again."""
 
     partition: int
     simulation: Simulation
-    is_whole: bool = False  # start at the first command, ignoring `since`
+    #: True: ignore `since`, and start at the first command. A child does so if its parent is simulated up to the split.
+    is_whole: bool = False
 
 
 def _differences(
     plan: WhatifPlan, log: PartitionLog, result: WhatifResult, log_progress: LogProgress, stack: ExitStack
 ) -> Iterator[HistoryDifference]:
-    """Yield the differences of a partition, then of its descendants in numerical order."""
+    """Yield the differences of a partition, then of its descendants by number: a parent always comes before a child."""
     pending_members = [Member(log.partition, _open_simulation(plan, log, stack))]
     while pending_members:
         member = pending_members.pop(0)
@@ -151,15 +153,17 @@ def _member_differences(
     pending_members: list[Member],
     stack: ExitStack,
 ) -> Iterator[HistoryDifference]:
-    """Yield the differences of one partition. It is decided again in stages, one for each partition count that applied.
-    If the partition was split at the end of a stage, the new child partitions are added to `pending_members`.
+    """Yield the differences of one partition.
+
+    A stage is the range of its commands that were decided with one partition count. If the partition was split at the
+    end of a stage, its children are added to `pending_members`.
     """
 
     def records(kind: Kind, start: int, end: int) -> Iterator[Record]:
         read = log.events(start, end) if kind == "events" else log.read(kind, start, end)
         return chain.from_iterable(log_progress.track(read, start, end))
 
-    # These bounds are read before the bounds of the events, so that the events of each of these outcomes are read, too.
+    # The end of the outcomes is read before the end of the events. So the events of each read outcome are read, too.
     outcome_bounds = log.bounds("outcomes")
     outcomes = Lookahead(decoded_outcomes(records("outcomes", *outcome_bounds)))
     start, end, until_offset = _command_range(plan, log, outcomes.next_command, result, member.is_whole)
@@ -201,11 +205,12 @@ def _command_range(
     result: WhatifResult,
     is_whole: bool,
 ) -> tuple[int, int, int | None]:
-    """Return (start, end, until_offset): the range of commands to decide again, and the first command after `until`,
-    or None.
+    """Return (start, end, until_offset): the range [start, end) of commands to decide again, and the result of
+    `plan.until_offset`.
 
-    start: the first command at or after `since` that exists and has its outcome; with `is_whole`, regardless of
-    `since`. end: after the last decided command, at most `until_offset`.
+    The range starts at the first command that still exists, has its outcome, and is not before `since`. With
+    `is_whole`, `since` is ignored. The range ends after the last decided command, or at `until_offset` if that is
+    lower. `first_outcome_command`: the command of the first outcome in the log; None if there is no outcome.
     """
     (first_retained, commands_end), (outcomes_start, outcomes_end) = (
         log.bounds("commands", "read_uncommitted"),
