@@ -1,1 +1,1 @@
-"""Verification rules for the topics of one partition, as pure functions over records. For `verify` and `whatif`."""
+"""Rules for the topics of one partition, as pure functions over records, for `cqrs verify` and `cqrs whatif`."""

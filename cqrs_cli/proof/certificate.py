@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from cqrs_cli.core.messages.record import Record
 
-#: Offsets per hash. A change is located with this precision.
+#: Number of offsets per hash. A change is located with this precision.
 STRETCH = 10_000
 
 _pack_offset_and_timestamp = struct.Struct(">qq").pack
@@ -27,7 +27,7 @@ class Stretch(Struct, frozen=True):
 
 
 class LogCertificate(Struct, frozen=True):
-    """One partition of a topic: the extent of its log, and its stretches that contain records."""
+    """One partition of a topic: the start and end of its log, and its stretches that contain records."""
 
     start: int  # first offset of the log
     end: int  # offset after the last record
@@ -47,19 +47,20 @@ class TopicCertificate(Struct, frozen=True):
 
 
 class Certificate(Struct, frozen=True, kw_only=True):
-    """All topics of an aggregate, by name. `lineage`: the partition history, if the topics were ever repartitioned."""
+    """All topics of an aggregate."""
 
     format: Literal["cqrs.certificate/1"] = "cqrs.certificate/1"
     aggregate: str
     cluster: str  # id of the Kafka cluster
     made: str  # the time, as in `2026-11-24T09:14:12.926Z`
-    topics: dict[str, TopicCertificate]
+    topics: dict[str, TopicCertificate]  # topic name → hashes
+    #: The topic of the partition history; UNSET if the aggregate was never repartitioned.
     lineage: TopicCertificate | UnsetType = UNSET
 
 
 class LogChange(NamedTuple):
-    """A change in the certified part of a log. `description` completes the message
-    `<topic> <partition> …`.
+    """A change in the certified part of a log. `description` follows topic and partition in the message:
+    `orders.events 3 ends at 40, the certificate at 50: records were cut off`.
     """
 
     offset: int
@@ -87,8 +88,8 @@ def write_certificate(certificate: Certificate) -> bytes:
 class LogHasher:
     """Hashes the records of a log in order.
 
-    `cut`: the end offset of the log in an earlier certificate, whose last stretch may have been incomplete. So the
-    records of this stretch before the cut are hashed a second time, separately.
+    `cut`: the end offset of the log in an earlier certificate. The last stretch of that certificate may be incomplete,
+    so a second hash covers only the records of this stretch before the cut.
     """
 
     def __init__(self, cut: int | None = None, stretch: int = STRETCH) -> None:
@@ -112,7 +113,10 @@ class LogHasher:
             self._hash.update(record_bytes(record))
 
     def finish(self, start: int, end: int) -> tuple[LogCertificate, Stretch | None]:
-        """Return the certificate of the records, and the partial stretch up to the cut; None if it has no records."""
+        """Return the certificate of the records, and the stretch that ends at the cut; None if it has no records.
+
+        `start`, `end`: the bounds of the log.
+        """
         self._save_partial()
         self._close_stretch()
         return LogCertificate(start, end, self.stretches), self._partial
@@ -132,8 +136,8 @@ class LogHasher:
 
 
 def record_bytes(record: Record) -> bytes:
-    """Return offset, timestamp, key, headers and value, each with its length, so that distinct records have distinct
-    bytes.
+    """Return offset, timestamp, key, headers and value. Variable parts have a length, so different records have
+    different bytes.
     """
     headers = record.headers or []
     parts = [
@@ -154,10 +158,10 @@ def _with_length(value: bytes | None) -> bytes:
 def check_log(
     certified: LogCertificate, current: LogCertificate, partial: Stretch | None, stretch_length: int = STRETCH
 ) -> CertificateComparison:
-    """Compare a log with its certificate. `partial`: the records of the last certified stretch, hashed again up to
+    """Compare a log with its earlier certificate. `partial`: the last stretch of the certificate, hashed again up to
     the certificate's end.
 
-    If retention has deleted a part of a stretch, the stretch cannot be checked, and counts as deleted.
+    If retention has deleted a part of a stretch, the stretch cannot be checked, and all its records count as deleted.
     """
     changes = []
     if current.end < certified.end:

@@ -1,4 +1,4 @@
-"""Reads dead letters for `verify`: each has the bytes of a failed command, and the reason in its last five headers."""
+"""Reads dead letters for `verify`: the bytes of a failed command, and the reason in the last headers."""
 
 from collections.abc import Iterable
 from zlib import crc32
@@ -68,5 +68,5 @@ class DeadLetters:
 
 
 def checksums(value: bytes | None, headers: Headers | None) -> tuple[int | None, int]:
-    """Return the CRC-32 of a command's bytes and of its headers, as in a dead letter; empty bytes count as None."""
+    """Return the CRC-32 of a command's value and the CRC-32 of its headers. An empty value counts as None."""
     return crc32(value) if value else None, crc32(msgspec.msgpack.encode(headers or []))

@@ -1,4 +1,4 @@
-"""The versions and decided ids of a partition that is verified, in a store on disk, as an owner has them in its shard.
+"""The versions and decided command ids of the verified partition, in a store on disk, like the shard of an owner.
 
 New entries are buffered in memory, and written in batches.
 """
@@ -12,15 +12,15 @@ from msgspec.structs import replace
 from cqrs_cli.core.stored import DedupEntry, StateView, StoredState
 from cqrs_cli.state.store import Store, WriteBatch
 
-#: The number of buffered entries at which they are written.
+#: The number of buffered entries at which the buffer is written.
 FLUSH_EVERY = 5_000
 
 
 class DedupIndex:
-    """Versions and ids, read and written in the order of the commands. Use it as a context manager."""
+    """Versions and command ids, read and written in the order of the commands. Use it as a context manager."""
 
     def __init__(self, store: Store, flush_every: int = FLUSH_EVERY, parent: int | None = None) -> None:
-        """`parent`: the verified partition, if the index is for one of its child partitions."""
+        """`parent`: the verified partition, if it is verified as the parent of a child partition."""
         self.parent = parent
         self._store = store
         self._flush_every = flush_every
@@ -39,14 +39,16 @@ class DedupIndex:
         self._snapshot.__exit__(error_type, error, trace)
 
     def advance_clock(self, timestamp: int) -> None:
-        """Advance the clock to the time of the next command."""
+        """Advance the clock to the timestamp (ms) of the next command. The clock never goes back."""
         if len(self._states) + len(self._ids) >= self._flush_every:
             self.flush()
         if timestamp > self.clock:
             self.clock = timestamp
 
     def find_state(self, aggregate_id: str) -> StoredState | None:
-        """Return the version of an aggregate, and the command that led to this version; None without a version."""
+        """Return the state of an aggregate: its version, the command that led to it, and the encoded key entry; None if
+        no version is known.
+        """
         return self._states.get(aggregate_id) or self._view.find_state(aggregate_id)
 
     def set_version(
@@ -64,13 +66,11 @@ class DedupIndex:
             self._states[aggregate_id] = replace(stored_state, state=key_entry)
 
     def find_dedup_entry(self, subject: str, command_id: str) -> DedupEntry | None:
-        """Return the last decision on an id; None also if the decision is older than the dedup
-        window.
-        """
+        """Return the last decision on a command id; None if there is no decision within the dedup window."""
         return self._ids.get((subject, command_id)) or self._view.find_dedup_entry(subject, command_id)
 
     def add_decision(self, subject: str, command_id: str, decision: DedupEntry) -> None:
-        """Store the last decision on an id."""
+        """Store a decision as the last decision on a command id."""
         self._ids[subject, command_id] = decision
 
     def freeze(self) -> None:
@@ -79,7 +79,7 @@ class DedupIndex:
         self._flush_every = sys.maxsize
 
     def flush(self) -> None:
-        """Write the buffered entries. The snapshot is closed during the write, because it would pin old pages."""
+        """Write the buffered entries. The snapshot is replaced, because an open LMDB snapshot keeps old pages."""
         positions = self._store.positions()
         batch = WriteBatch(
             self._store.token(), positions, positions._replace(clock=self.clock), self._states, self._ids

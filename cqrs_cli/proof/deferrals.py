@@ -1,8 +1,8 @@
-"""The rules for deferred commands. They rely on outcomes, since compaction of the deferred topic could hide a fault.
+"""The rules for deferred commands. They rely on outcomes, because compaction of the deferred topic could hide a fault.
 
-An outcome `deferred` opens a deferral of its command. An outcome with `deferredfrom` needs an open deferral, and closes
-it if the outcome is final. At the end, the deferred topic must have an entry for each open deferral, and no others. An
-open deferral takes about 300 bytes of memory.
+An outcome `deferred` opens a deferral of its command. The outcome of a resubmitted command (`deferredfrom`) needs an
+open deferral, and closes it unless the command is deferred again. At the end, the deferred topic must have an entry for
+each open deferral, and no other entry. An open deferral takes about 300 bytes of memory.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,8 +27,8 @@ from cqrs_cli.proof.join import find_outcome
 from cqrs_cli.proof.positions import CommandPosition, OpenDeferral, parse_parent_position
 from cqrs_cli.proof.scope import Scope
 
-#: Reasons of checks 1 to 5 in docs/messages.md. If no owner wrote the `deferredfrom` of a command, its outcome
-#: must have one of these reasons.
+#: Reasons of checks 1 to 5 in docs/messages.md. A command whose `deferredfrom` was not written by an owner fails with
+#: one of these reasons.
 _REASONS_BEFORE_DEDUP = {reason.name for reason in Reason if reason.check <= 5}
 
 
@@ -52,7 +52,7 @@ class DeferralRules:
         )
 
     def check_outcome(self, offset: int, record: Record | None, outcome: OutcomeEntry) -> None:
-        """Check the outcome of the command at an offset."""
+        """Check the outcome of the command at `offset`. `record`: the command; None if it was deleted."""
         envelope = command_or_none(record)
         if outcome.target is not None or outcome.type in ("cqrs.Cancel.unchanged", "cqrs.Release.unchanged"):
             self._check_target(envelope, outcome)
@@ -145,7 +145,7 @@ class DeferralRules:
             del self.open_deferrals[position]
 
     def _position_of(self, deferredfrom: str) -> CommandPosition | None:
-        """Return the position in a `deferredfrom`; None for another partition that is not a parent."""
+        """Return the position in a `deferredfrom`; None if it names neither this partition nor a parent."""
         partition, offset = parse_parent_position(deferredfrom) or (-1, 0)
         if partition == self._scope.partition:
             return offset
@@ -184,7 +184,7 @@ class DeferralRules:
     def _check_early(self, outcome: OutcomeEntry, position: CommandPosition, deferral: OpenDeferral) -> None:
         """Check that a command was not decided before it was due.
 
-        The timestamp of the outcome is the timestamp of the resubmitted record.
+        The time of the decision is the outcome's timestamp, which is the timestamp of the resubmitted record.
         """
         if deferral.due is None or deferral.released or deferral.cancelled or self._scope.loss is not None:
             return
@@ -225,7 +225,7 @@ class DeferralRules:
                 yield f"is of a record that resubmits command {position} with another notbefore"
 
     def _is_unknown(self, command: CommandPosition) -> bool:
-        """True if nothing is known about a command: its outcome was deleted, or it is before an accepted loss."""
+        """True if a command cannot be checked: its outcome was deleted, or it is before an accepted loss."""
         loss = self._scope.loss
         is_before_loss = loss is not None and isinstance(command, int) and command < loss.restart_command
         return is_before_loss or self._decided_range.is_deleted(command)
@@ -235,7 +235,7 @@ class DeferralRules:
     ) -> None:
         """Compare the open deferrals with the latest entries of the deferred topic.
 
-        Call it only if no owner was deciding during the reads. `commands`: the commands that are not decided yet.
+        Call it only if no owner decided while the logs were read. `commands`: the commands that are not decided yet.
         """
         for position, deferral in self.open_deferrals.items():
             entry = entries.get(position)

@@ -1,8 +1,8 @@
-"""Checks the records of the deferred topic in the order of the log: each record alone, against the command's previous
-record, and against the outcomes.
+"""Checks the records of the deferred topic in the order of the log: each record alone, against the previous record of
+the same command, and against the outcomes.
 
-The topic is compacted, so any record except the last of a command may be missing. An open entry takes about 200 bytes
-of memory.
+The topic is compacted, so only the last record of each command is certain to exist. An entry takes about 200 bytes of
+memory.
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,21 +27,21 @@ from cqrs_cli.proof.scope import Scope
 class DeferredEntry(NamedTuple):
     """The latest record of a deferred command."""
 
-    offset: int  # of the record
-    resubmitted_offset: int | None  # of the resubmitted command in the commands topic
+    offset: int  # offset of the record in the deferred topic
+    resubmitted_offset: int | None  # offset of the resubmitted command in the commands topic
     cancelled: bool
-    due: int = 0  # ms
-    attempt: int = 0
+    due: int = 0  # ms since 1970; 0: at once
+    attempt: int = 0  # how often `decide` has deferred the command
     document_digest: bytes = b""  # a digest of the command
     fixed_digest: bytes = b""  # a digest of the members that no later record of the command may change
     encrypted_with: tuple[str, str] | None = None  # subject and key id, if the command is encrypted
 
 
 class DeferredLog:
-    """The latest entries of a partition's deferred topic, by command.
+    """Reads a partition of the deferred topic. `entries` has the latest entry of each command.
 
     `checked_until`: an earlier verification has checked the records before this offset. `first_unchecked`: the offset
-    of the first record whose outcome was not readable yet, or None. The next verification starts at this offset.
+    of the first record whose outcome was not read yet, or None. The next verification checks from this offset on.
     """
 
     def __init__(
@@ -87,8 +87,8 @@ class DeferredLog:
                     self._check_entry(position, entry, previous, latest)
 
     def _check_split(self, offset: int, position: CommandPosition, entry: Deferral | None) -> None:
-        """Check a record against the splits. A split has an offset in the commands topic, and an offset in the
-        deferred topic: child partitions import the entries before this offset.
+        """Check a record against the splits. Each split has an offset in the commands topic and an offset in the
+        deferred topic. Child partitions import the entries before the latter.
 
         In the deferred topic, no entry after the split may have a key that the split handed over, and no entry before
         the split may belong to a command after the split.
@@ -125,7 +125,7 @@ class DeferredLog:
         previous: DeferredEntry | None,
         latest: DeferredEntry,
     ) -> None:
-        """Compare an entry with the outcome that deferred its command, and with the command's previous record."""
+        """Compare an entry with the first outcome of its command, and with the previous record of the command."""
         loss = self._scope.loss
         if loss is not None and isinstance(position, int) and position < loss.restart_command:
             return

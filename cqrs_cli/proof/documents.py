@@ -1,6 +1,6 @@
-"""Digests of the documents of a deferred command, as received, as stored in the deferred topic, and as resubmitted.
+"""Digests of a deferred command's document: as received, as stored in the deferred topic, and as resubmitted.
 
-`verify` compares them: an owner must store and resubmit the command that it received.
+`verify` compares these digests, because an owner must store and resubmit the command that it received.
 """
 
 from collections.abc import Callable
@@ -24,8 +24,8 @@ from cqrs_cli.proof.fingerprints import FingerprintCheck
 #: Reduces a command's document to the part that is compared; `bytes` leaves the document unchanged.
 DocumentRedactor: TypeAlias = Callable[[bytes], bytes]
 
-# Whitespace of up to two characters, which a sender in binary content mode may have put around its data. A document
-# does not preserve it.
+# All texts of up to two whitespace characters. In binary content mode, a sender may have put whitespace around its
+# data, which is part of the fingerprint, but not of the stored document.
 _WHITESPACE = [
     "".join(characters).encode() for length in range(3) for characters in product(" \t\r\n", repeat=length)
 ]
@@ -37,9 +37,10 @@ def digest_of(document: bytes) -> bytes:
 
 
 def document_redactor(aggregate: Aggregate | None) -> DocumentRedactor:
-    """Return a function that redacts the parts of a command document that encryption changes: personal values, and the
-    SHA-256 of a payload, because the encrypted payload is uploaded as a new payload. If the code does not know the
-    type, all data are redacted, because any member may be personal. Without the code (None) no type is known.
+    """Return a function that redacts the parts of a command document that encryption changes.
+
+    These parts are the personal values, and the SHA-256 of a payload, because the encrypted payload is a new payload.
+    If the code does not know the command's type, or is missing (None), all data are redacted.
     """
 
     def redact(document: bytes) -> bytes:
@@ -59,7 +60,9 @@ def document_redactor(aggregate: Aggregate | None) -> DocumentRedactor:
 
 
 def deferred_document_digest(record: Record | None, redact: DocumentRedactor = bytes) -> bytes | None:
-    """Return the digest of the document that deferring this command writes; None for a deleted or invalid record."""
+    """Return the digest of the document that an owner stores to defer this command; None for a deleted or invalid
+    record.
+    """
     try:
         return (
             None if record is None else digest_of(redact(structured_document(record, read_command(record))))
@@ -71,7 +74,7 @@ def deferred_document_digest(record: Record | None, redact: DocumentRedactor = b
 def resubmitted_document_digest(
     record: Record, deferredfrom: str, redact: DocumentRedactor = bytes
 ) -> bytes | None:
-    """Return the digest of the document that this record resubmits; None if no owner has written the record."""
+    """Return the digest of the document that this record resubmits; None if the record is not an owner's."""
     end = b',"deferredfrom":"%s"}' % deferredfrom.encode()
     value = record.value or b""
     if record.headers != HEADERS or not value.endswith(end):

@@ -1,4 +1,4 @@
-"""The dedup rule: an id is decided once within the dedup window, and a duplicate points to that decision."""
+"""The dedup rule: a command id is decided once within the dedup window, and a duplicate points to that decision."""
 
 from cqrs_cli.core.messages.reasons import is_remembered
 from cqrs_cli.core.stored import DedupEntry
@@ -14,8 +14,8 @@ from cqrs_cli.proof.verdict import REASONS_BEFORE_STATE_LOOKUP
 class Duplicates:
     """Checks the outcomes in the order of the commands.
 
-    Records do not contain the dedup window of their time. If the window was changed, the shortest window applies to ids
-    that were decided again, and the longest window to duplicates.
+    The dedup window at the time of a decision is unknown, because operators may change it. So the check is lenient: an
+    id may be decided again after the shortest window of all runs, and a duplicate may be found within the longest.
     """
 
     def __init__(
@@ -38,8 +38,8 @@ class Duplicates:
     def check_decision(self, command_offset: int, outcome: OutcomeEntry) -> None:
         """Check one outcome, and store its decision.
 
-        Failed commands are not stored, because their ids may be retried; duplicates are not stored either. A command
-        that fails before the owner looks up its id is skipped.
+        Decisions `failed` are not stored, because a sender may retry the id. Duplicates are not stored either. Commands
+        that failed before the owner looked up their id are skipped.
         """
         subject, id, fingerprint = outcome.subject, outcome.cause, outcome.fingerprint
         if (

@@ -22,14 +22,14 @@ _ERASED_MARKER = b'"cqrs.Erased"'
 class LastErasure(NamedTuple):
     """The last erasure of an aggregate."""
 
-    version: int  # of the aggregate after the `Erased`
-    partition: int  # of the erase command
-    command_offset: int  # of the erase command
-    time: int  # of the `Erased`, ms
+    version: int  # version of the aggregate after the `Erased` event
+    partition: int  # partition of the erase command
+    command_offset: int  # offset of the erase command
+    time: int  # time of the `Erased` event, ms
 
     def is_after(self, partition: int, record: Record) -> bool:
-        """True if the erasure came after a command record. Timestamps are compared if a repartitioning has moved the
-        key.
+        """True if the erasure came after a command record. Offsets of two partitions cannot be compared, so timestamps
+        are compared if a repartitioning has moved the key.
         """
         return (
             record.offset < self.command_offset
@@ -42,7 +42,7 @@ class LastErasure(NamedTuple):
 class ErasedAggregate:
     """An aggregate that was erased at least once, and the ids of its deleted data keys.
 
-    `active_kid`: the id of the data key in the keys topic now, at `active_key_position` (partition and offset).
+    `active_kid`: the id of the data key that is in the keys topic now, at `active_key_position` (partition, offset).
     """
 
     last: LastErasure
@@ -52,15 +52,15 @@ class ErasedAggregate:
 
     @property
     def key_entry(self) -> KeyEntry:
-        """A key entry with which `find_state_problems` reports stored values encrypted with a deleted key."""
+        """The key entry for `find_state_problems`, which then reports values that are encrypted with a deleted key."""
         return KeyEntry(None, tuple(self.erased_kids), 0, self.last.version)
 
     def surviving_key(self, kids: Container[str], version: int) -> str | None:
-        """Return the id of the active key if it encrypts data that are older than the last erasure, else None.
+        """Return the id of the active key if it encrypts data from before the last erasure, else None.
 
         `kids`: ids of the keys that encrypt the data. `version`: the aggregate's version in the data. The result is
-        also None for a deleted key that is in the keys topic again: such a key is reported once, not with each record
-        that it decrypts.
+        also None if the active key is a deleted key that is in the keys topic again: such a key is reported once, not
+        for each record that it decrypts.
         """
         was_not_deleted = self.active_kid in kids and self.active_kid not in self.erased_kids
         return self.active_kid if was_not_deleted and version < self.last.version else None
@@ -72,7 +72,7 @@ def surviving_key_text(kid: str) -> str:
 
 
 class ErasedAggregates(dict[str, ErasedAggregate]):
-    """The erased aggregates by id."""
+    """Aggregate id → erased aggregate."""
 
     def read(self, records: Iterable[Record]) -> None:
         """Add the `Erased` events among `records`. The partitions may come in any order."""

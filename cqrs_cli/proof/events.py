@@ -27,7 +27,7 @@ class Events:
         self._findings = findings
         self._timestamp_text = TimestampText()
         self._command_offset = -1
-        #: The events so far of the command at `_command_offset`.
+        #: The events that were read so far of the command at `_command_offset`.
         self._open_events: EventsEntry | None = None
 
     def read(self, records: Iterable[Record]) -> None:
@@ -52,7 +52,7 @@ class Events:
 
     @property
     def open_events(self) -> tuple[int, EventsEntry] | None:
-        """The offset of the last command, and its events so far; more events may follow."""
+        """The offset of the last command, and its events that were read so far; None before the first event."""
         return None if self._open_events is None else (self._command_offset, self._open_events)
 
     def continue_with(self, open_events: tuple[int, EventsEntry] | None) -> None:
@@ -61,7 +61,9 @@ class Events:
             self._command_offset, self._open_events = open_events
 
     def finish_events(self, findings: Findings | None = None) -> None:
-        """Add the events of the last command to the index. `findings` receives violations of the order, if given."""
+        """Add the events of the last command to the index. `findings`: receives violations of the order instead of the
+        findings of this object.
+        """
         if self._open_events is not None:
             after_loss = self._outcome_writer.topic_recreated and self._is_after_loss(
                 self._open_events.offset
@@ -151,7 +153,9 @@ class Events:
         events.kid, events.is_erasure = key
 
     def _is_loss_between(self, first_offset: int, offset: int) -> bool:
-        """True if the accepted loss is between two offsets: then the events at these offsets are of two commands."""
+        """True if the accepted loss is between two events: then the events belong to two different commands, even if
+        their command offsets are equal.
+        """
         return self._is_after_loss(offset) and not self._is_after_loss(first_offset)
 
     def _is_after_loss(self, offset: int) -> bool:
@@ -161,8 +165,10 @@ class Events:
 def _index_entry(
     record: Record, event: EventEnvelope, index: int, template: EventsEntry | None = None
 ) -> EventsEntry:
-    """Return the index entry of a command's events, made from one event. With `template`, copy its offsets and key, so
-    that both entries can be compared.
+    """Return the index entry of a command's events, as derived from one event.
+
+    `template`: an entry derived from another event of the command. Its offset, number of read events and key are
+    copied, so that the two entries are equal if the events match.
     """
     offset, events_read = (record.offset, 0) if template is None else (template.offset, template.events_read)
     return EventsEntry(
@@ -180,7 +186,7 @@ def _index_entry(
 
 
 def _wrong_members(value: bytes | None, event: EventEnvelope) -> str:
-    """Return the names of members that no owner writes, or that are missing; empty if there are none."""
+    """Return the names of JSON members that are missing, or that no owner writes; empty if all members are right."""
     expected_names = {name for name in event.__struct_fields__ if getattr(event, name) is not None}
     if event.datasha256 is not None:
         expected_names |= set(ATTRIBUTES)

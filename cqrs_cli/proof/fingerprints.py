@@ -1,8 +1,8 @@
 """Compares the fingerprints in outcomes with the commands, for `verify`.
 
-Fingerprints leave out personal fields. A new personal-data annotation changes the fingerprints of later commands, but
-outcomes keep the fingerprints of the earlier code. So verification accepts the fingerprint of any earlier code. Earlier
-code may have left out some of the members that are personal now, or any members of a type that is now unknown.
+Fingerprints leave out personal fields. So a new personal-data annotation changes the fingerprints of later commands,
+but earlier outcomes keep theirs. Verification accepts the fingerprint of any earlier code: such code may have left out
+some of the members that are personal now, or any members of a command type that is now unknown.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,14 +16,14 @@ from cqrs_cli.core.checks import fingerprint_function, personal_members
 from cqrs_cli.core.messages.fingerprint import Fingerprint, fingerprint, fingerprint_without
 from cqrs_cli.core.messages.json import read_members
 
-#: (fingerprint, type, data, expected version): True if the fingerprint may be of such a command.
+#: (fingerprint, command type, data, expected version) → True if a command with these values may have the fingerprint.
 FingerprintCheck: TypeAlias = Callable[[int | None, str, Raw | bytes, str | None], bool]
 
-#: The maximal number of members that may have been left out: 1,024 possible fingerprints. With more, any fingerprint
-#: fits.
+#: The maximal number of personal members whose subsets are tried: 2^10 fingerprints. For commands with more personal
+#: members, any fingerprint is accepted.
 MAX_LEFT_OUT = 10
 
-#: Placeholder for a personal member that a command lacks. Code with personal fields computes fingerprints from
+#: Stands for a personal member that the command's data lack. Code with personal fields computes the fingerprint from
 #: serialized members, not from the sender's bytes, even if the data have no personal member.
 _MISSING_MEMBER = "\0"
 
@@ -31,14 +31,12 @@ _MISSING_MEMBER = "\0"
 def fits_whole(
     stored_fingerprint: int | None, command_type: str, data: Raw | bytes, expected: str | None
 ) -> bool:
-    """True if `stored_fingerprint` is the fingerprint of the command. This check is for aggregates without personal
-    fields, whose commands have only one possible fingerprint.
-    """
+    """The check for aggregates without personal fields, whose commands have only one possible fingerprint."""
     return stored_fingerprint == fingerprint(command_type, data, expected)
 
 
 def fingerprint_check_of(aggregate: Aggregate | None) -> FingerprintCheck:
-    """Return the check for an aggregate's commands; without its code (None) no field counts as personal."""
+    """Return the check for an aggregate's commands. If the code is missing (None), no field counts as personal."""
     if aggregate is None or not aggregate.has_personal_fields:
         return fits_whole
     return _fits_any_code(fingerprint_function(aggregate), personal_members(aggregate))
@@ -71,8 +69,8 @@ def _earlier_fingerprints(
 ) -> Iterator[Fingerprint]:
     """Yield the fingerprint functions that earlier code may have used.
 
-    Earlier code may have annotated no field as personal, may have lacked this type, or may have annotated some of its
-    members. `present`, `absent`: the personal members that the data have, and that the data lack.
+    Earlier code may have annotated no field as personal, may have lacked this command type, or may have annotated some
+    of its members. `present`, `absent`: the personal members that the data have, and that the data lack.
     """
     yield fingerprint
     yield fingerprint_without({})

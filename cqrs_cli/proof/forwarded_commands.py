@@ -1,9 +1,9 @@
 """The commands that a partition has forwarded (`MOVED`), and the commands that it has received (`forwardedfrom`).
 
-Both sides count the commands of each pair of partitions, with a sum of hashes over original position, key and document.
-If the tallies agree, every command has arrived unaltered. Tallies also differ if a client has copied a record with its
-`forwardedfrom`, or if retention has deleted records; `missing_commands` finds the commands that are really missing or
-altered.
+Each partition counts the commands that it exchanged with each other partition, and sums their hashes over original
+position, key and document. If the tallies of sender and receiver agree, every command has arrived unaltered. Tallies
+also differ if a client has copied a record with its `forwardedfrom`, or if retention has deleted records. So if tallies
+differ, `missing_commands` finds the commands that are really missing or altered.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,12 +24,12 @@ from cqrs_cli.proof.positions import command_position
 
 _ATTRIBUTE = b'"forwardedfrom"'
 
-#: Hashes are below this number. Their sum in a tally is taken modulo it.
+#: Hashes, and the sums of hashes in tallies, are taken modulo this number.
 _HASH_LIMIT = 2**63
 
 
 class ForwardedCommands:
-    """The tallies of one partition, by the other partition."""
+    """The tallies of one partition: other partition → tally of the commands forwarded to it, or received from it."""
 
     def __init__(
         self, forwarded_to: Mapping[int, CommandTally], received_from: Mapping[int, CommandTally]
@@ -56,7 +56,7 @@ class ForwardedCommands:
 
 
 class ForwardOrigin(NamedTuple):
-    """The original position of a forwarded command, from `forwardedfrom`, and its id."""
+    """The original position of a forwarded command, from its attribute `forwardedfrom`, and the command's id."""
 
     partition: int
     offset: int
@@ -75,9 +75,9 @@ def forward_origin_of(record: Record) -> ForwardOrigin | None:
 
 
 class _MovedOutcome(NamedTuple):
-    """A command that should be in another partition: its `MOVED` outcome, and the offset of the outcome."""
+    """The `MOVED` outcome of a command that should be in another partition."""
 
-    offset: int
+    offset: int  # offset of the outcome
     outcome: OutcomeEnvelope
 
 
@@ -90,12 +90,12 @@ def missing_commands(
     complete_since: int | None,
     fits: FingerprintCheck,
 ) -> Iterator[tuple[int, str]]:
-    """Yield the outcome offset and a message for each command that `source` forwarded to partition `target`, but that
-    `target` lacks, or has with other content.
+    """Yield (offset of the `MOVED` outcome, message) for each command that partition `source` forwarded to partition
+    `target`, but that `target` lacks, or has with other content.
 
-    `originals`: the commands of `source`; `commands`: the commands of `target`. A command whose original was deleted is
-    compared with its outcome. `complete_since` (ms): retention may have deleted commands that arrived in `target`
-    before this time; None: no record was deleted.
+    `outcomes`, `originals`: the outcomes and commands of `source`. `commands`: the commands of `target`. A command
+    whose original was deleted is compared with its outcome. `complete_since` (ms): retention may have deleted commands
+    that arrived in `target` before this time; None: no record was deleted.
     """
     missing: dict[ForwardOrigin, _MovedOutcome] = {}
     for record in outcomes:
@@ -144,7 +144,7 @@ def missing_commands(
 
 
 def _fits(outcome: OutcomeEnvelope, record: Record, fits: FingerprintCheck) -> bool:
-    """True if a received command has the content that the `MOVED` outcome of its deleted original names."""
+    """True if a received command has the ids and fingerprint of the `MOVED` outcome of its deleted original."""
     envelope, fingerprint = command_or_none(record), outcome.data.fingerprint
     if envelope is None or not isinstance(fingerprint, int):
         return False
@@ -154,7 +154,7 @@ def _fits(outcome: OutcomeEnvelope, record: Record, fits: FingerprintCheck) -> b
 
 
 def _sent_digest(partition: int, original: Record | None) -> bytes | None:
-    """Return the digest of the record to which an owner forwards this command; None for a deleted command."""
+    """Return the digest of the record that an owner writes to forward this command; None for a deleted command."""
     envelope = command_or_none(original)
     if original is None or envelope is None:
         return None

@@ -1,7 +1,7 @@
 """Index entries: the parts of outcomes, events and dead letters that are stored until their commands are read.
 
-Each command has one entry per topic. Outcomes and events normally have the order of their commands, but a fault may
-break the order. So the entries are stored in an index on disk by the command's offset, and read in that order.
+Each command has at most one entry per topic. Outcomes and events normally have the order of their commands, but a fault
+may break the order. So the entries are stored in an index on disk by command offset, and read in that order.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,24 +16,24 @@ from cqrs_cli.proof.findings import Findings, LogName
 from cqrs_cli.proof.positions import CommandPosition
 from cqrs_cli.proof.scope import Scope
 
-#: Offsets and versions are below this number. A record with another number is invalid.
+#: Offsets and versions are below this number. A record with a greater number is invalid.
 OFFSET_LIMIT = 2**63
 
 
 def key_of(record: Record) -> bytes | None:
-    """Return the key; an empty key counts as None, because clients return it differently."""
+    """Return the key; None for an empty key, because some Kafka clients return None for it, and others empty bytes."""
     return record.key or None
 
 
 class OutcomeEntry(Struct, array_like=True, gc=False):
     """The members of an outcome that verification needs."""
 
-    offset: int  # of the outcome
+    offset: int  # offset of the outcome
     timestamp: int  # ms
     key: bytes | None
     type: str
     subject: str | None
-    cause: str | None
+    cause: str | None  # the command's id (`causationid`)
     correlation: str | None
     status: str
     reason: str
@@ -41,13 +41,14 @@ class OutcomeEntry(Struct, array_like=True, gc=False):
     events: int
     expected: str | None
     fingerprint: int | None
-    original: tuple[CommandPosition, str, int, int] | None  # position, status, version, events
-    decidedat: str | None  # by the owner's clock; only of an expired command
+    #: Of a duplicate: position, status, version, event count.
+    original: tuple[CommandPosition, str, int, int] | None
+    decidedat: str | None  # the time by the owner's clock; only in the outcome of an expired command
     deferredfrom: str | None = None
     target: tuple[CommandPosition, str] | None = None  # position and id of the command to cancel or release
-    due: int | None = None  # ms; of a deferred command
+    due: int | None = None  # ms; only for a deferred command
     attempt: int | None = None  # how often `decide` has deferred the command; also for GAVE_UP
-    #: The partition to which the key has moved; also for a command too large to forward.
+    #: The partition to which the key has moved; also set for a command that is too large to forward.
     movedto: int | None = None
     #: The checksums of the message and of the propagated attributes; None in entries of an earlier release.
     message_checksum: int | None = None
@@ -55,23 +56,23 @@ class OutcomeEntry(Struct, array_like=True, gc=False):
 
     @property
     def result(self) -> str:
-        """The reason; the status if there is no reason."""
+        """The reason of the outcome, or its status if it has no reason."""
         return self.reason or self.status
 
 
 class EventsEntry(Struct, array_like=True, gc=False):
     """The events of one command."""
 
-    offset: int  # of the first event
+    offset: int  # offset of the first event
     timestamp: int  # ms
     subject: str
-    cause: str
+    cause: str  # the command's id (`causationid`)
     correlation: str
-    version: int  # of the first event
+    version: int  # version after the first event
     count: int  # number of the command's events, according to its first event
-    events_read: int = 0  # number of events read so far
-    kid: str | None = None  # id of the data key in their personal fields
-    is_erasure: bool = False  # the event is an `Erased`, which deletes the key
+    events_read: int = 0  # number of the command's events that were read so far
+    kid: str | None = None  # id of the data key that encrypts the personal fields
+    is_erasure: bool = False  # True if the event is an `Erased`, which deletes the key
     propagated_checksum: int | None = None  # as in `OutcomeEntry`
 
     @property
@@ -81,19 +82,19 @@ class EventsEntry(Struct, array_like=True, gc=False):
 
 
 class DeadLetterEntry(Struct, array_like=True, gc=False):
-    """A dead letter, with CRC-32 checksums of the command's bytes, of its headers, and of the message."""
+    """A dead letter. The checksums are CRC-32."""
 
-    offset: int  # of the dead letter
+    offset: int  # offset of the dead letter
     timestamp: int  # ms
     key: bytes | None
     reason: str
-    value_checksum: int | None
-    headers_checksum: int
-    message_checksum: int | None = None
+    value_checksum: int | None  # of the command's value
+    headers_checksum: int  # of the command's headers
+    message_checksum: int | None = None  # of the reason's message; None in entries of an earlier release
 
 
 class Lookup(Protocol):
-    """Finds index entries by the position of their command."""
+    """Finds index entries by the position of their command: an offset or a `CommandPosition`."""
 
     def find_entry(self, command: Any, /) -> bytes | None: ...
 
@@ -121,7 +122,7 @@ class Index(Protocol):
 
 
 def text_checksum(*texts: str | None) -> int:
-    """Return the CRC-32 of texts, which an entry holds in place of the texts."""
+    """Return the CRC-32 of texts. Entries contain it instead of the texts, to save space."""
     return crc32(_encode(texts))
 
 
@@ -137,7 +138,7 @@ _decode_members: Callable[[bytes], list[Any]] = msgspec.msgpack.Decoder(list[Any
 
 
 def timestamp_of(entry: bytes) -> int:
-    """Return the timestamp in an entry, ms."""
+    """Return the timestamp (ms) of an encoded entry of any type."""
     timestamp: int = _decode_members(entry)[1]
     return timestamp
 
@@ -145,8 +146,8 @@ def timestamp_of(entry: bytes) -> int:
 class EarlierVerification(Protocol):
     """How far an earlier verification has read each topic.
 
-    `last_commands`: topic → offset of the command of the last record read. `topic_recreated`: topic → whether one of
-    its records has shown that the commands topic was recreated.
+    `last_commands`: topic → command offset of the last record that was read. `topic_recreated`: topic → True if a
+    record of the topic has shown that the commands topic was recreated.
     """
 
     @property
@@ -157,7 +158,7 @@ class EarlierVerification(Protocol):
 
 
 class IndexWriter:
-    """Adds the index entries of one topic while its log is read: one entry per command, in order."""
+    """Adds the index entries of one topic while its log is read, and reports records that are out of order."""
 
     def __init__(
         self,
@@ -169,10 +170,10 @@ class IndexWriter:
     ) -> None:
         self.log = log
         self.index = index
-        # The command of the last record read.
+        # The command offset of the last record that was read.
         self.last_command = -1 if earlier_verification is None else earlier_verification.last_commands[log]
         self.topic_recreated = earlier_verification is not None and earlier_verification.topic_recreated[log]
-        self.first_command: int | None = None  # the lowest command of the records read
+        self.first_command: int | None = None  # the lowest command offset of the records that were read
         self._loss = scope.loss
         self._findings = findings
 
@@ -187,8 +188,9 @@ class IndexWriter:
     ) -> None:
         """Add the entry of a record at offset `offset`.
 
-        `after_loss`: the commands topic may have been recreated after an accepted loss. If the record's command is then
-        out of order, the entries of the old topic are deleted. `findings` receives violations of the order, if given.
+        `after_loss`: the record was written after an accepted loss, so its command may be in a recreated topic. If the
+        record is then out of order, the entries of the old topic are deleted. `findings`: receives violations of the
+        order instead of the findings of this object.
         """
         findings = self._findings if findings is None else findings
         is_out_of_order = command_offset <= self.last_command

@@ -1,4 +1,4 @@
-"""Joins each command record with the index entries of its outcome, events and dead letter, in the order of offsets."""
+"""Joins each command with the index entries of its outcome, events and dead letter, in the order of the commands."""
 
 from collections.abc import Callable, Iterator
 from typing import Generic, NamedTuple, TypeVar
@@ -24,9 +24,9 @@ _decode_dead_letter: Callable[[bytes], DeadLetterEntry] = msgspec.msgpack.Decode
 
 
 class JoinedCommand(NamedTuple):
-    """The command at an offset, with its outcome, events and dead letter; a missing part is None."""
+    """A command with its outcome, events and dead letter. A missing part is None."""
 
-    offset: int
+    offset: int  # offset of the command
     command: Record | None
     outcome: OutcomeEntry | None
     events: EventsEntry | None
@@ -36,7 +36,7 @@ class JoinedCommand(NamedTuple):
 def join(
     commands: Iterator[Record], outcomes: Index, events: Index, dead_letters: Index
 ) -> Iterator[JoinedCommand]:
-    """Yield each offset that at least one of the sources has, in order."""
+    """Yield a `JoinedCommand` for each command offset that at least one of the sources has, in order."""
     records = _Head((record.offset, record) for record in commands)
     outcome_entries = _Head((offset, _decode_outcome(entry)) for offset, entry in outcomes.entries())
     event_entries = _Head((offset, decode_events_entry(entry)) for offset, entry in events.entries())
@@ -57,7 +57,7 @@ def join(
 
 
 class _Head(Generic[_T]):
-    """The next item of a sorted source; `offset` is its offset, `OFFSET_LIMIT` at the end."""
+    """The next item of a source that is sorted by offset. `offset`: its offset; `OFFSET_LIMIT` after the last item."""
 
     def __init__(self, source: Iterator[tuple[int, _T]]) -> None:
         self._source = source
@@ -81,7 +81,7 @@ def find_outcome(outcomes: Lookup, command: CommandPosition) -> OutcomeEntry | N
 
 
 def find_first_outcome(outcomes: Index, command_offset: int) -> tuple[int, OutcomeEntry] | None:
-    """Return offset and outcome of the first command with an outcome, at or after `command_offset`; None without it."""
+    """Return (command offset, outcome) of the first outcome for a command at or after `command_offset`, or None."""
     if (outcome := find_outcome(outcomes, command_offset)) is not None:
         return command_offset, outcome
     later_outcomes = (

@@ -1,4 +1,4 @@
-"""Checks the records of the keys topic one by one, and keeps the last record of each aggregate, for `verify`."""
+"""Checks the records of the keys topic one by one, and stores the last record of each aggregate, for `verify`."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -11,10 +11,10 @@ from cqrs_cli.state.store import Positions, Store, WriteBatch
 
 
 class TopicKey(NamedTuple):
-    """The last record of an aggregate in the keys topic. `wrapped`: None for a tombstone or an unreadable record."""
+    """The last record of an aggregate in the keys topic."""
 
     offset: int
-    wrapped: WrappedKey | None
+    wrapped: WrappedKey | None  # None for a tombstone or an unreadable record
 
     @property
     def kid(self) -> str | None:
@@ -23,10 +23,11 @@ class TopicKey(NamedTuple):
 
 
 class KeyRecords:
-    """Folds a partition of the keys topic into a store, and finds the records that no owner writes.
+    """Stores the last record of each aggregate in a partition of the keys topic, and finds records that no owner
+    writes.
 
     After a repartitioning, a partition of the keys topic has keys of several partitions. `is_assigned(key)`: True for
-    the aggregates of the verified partition. `is_misplaced(key)`: True for an aggregate that no owner writes into this
+    the aggregates of the verified partition. `is_misplaced(key)`: True for an aggregate that belongs to another
     partition of the keys topic.
     """
 
@@ -40,7 +41,7 @@ class KeyRecords:
         self._store, self._is_assigned, self._is_misplaced = store, is_assigned, is_misplaced
 
     def read(self, records: Iterable[Record]) -> None:
-        """Fold the next records."""
+        """Check and store the next records."""
         states = dict[str, StoredState]()
         for record in records:
             key = record.key or b""

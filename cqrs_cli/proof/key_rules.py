@@ -20,15 +20,15 @@ _ERASE_PREFIX = f"{ERASE}."
 
 read_erase = msgspec.json.Decoder(Erase).decode
 
-#: The reason of a deferred command whose data key was deleted before it was resubmitted.
+#: The reason of a deferred command whose data key was deleted before the command was resubmitted.
 _ERASED = Reason.ERASED.name
 
-#: Reasons of the checks up to check 7, which decrypts and reads the data.
+#: Reasons of checks 1 to 7. Check 7 decrypts and reads the data.
 _REASONS_BEFORE_DECRYPTION = {reason.name for reason in Reason if reason.check <= 7}
 
 
 class KeyRules:
-    """Checks the commands in order, after `Versions` has stored the version of each command."""
+    """Checks the commands in order. `Versions` must have stored the version of a command before."""
 
     def __init__(self, scope: Scope, dedup: DedupIndex, findings: Findings, events_complete: bool) -> None:
         """`events_complete`: no event was deleted before a verification read it."""
@@ -89,7 +89,7 @@ class KeyRules:
 def _erase_problems(
     outcome: OutcomeEntry, events: EventsEntry | None, key_entry: KeyEntry, envelope: CommandEnvelope
 ) -> Iterator[str]:
-    """Yield the violations in the outcome of an `Erase`, by the key that the command names."""
+    """Yield the violations in the outcome of an `Erase` command, which may name the key to delete."""
     try:
         named_kid = read_erase(bytes(envelope.data)).key
     except ValueError:  # a payload, or data that the owner has rejected
@@ -103,9 +103,9 @@ def _erase_problems(
 def _resubmission_problems(
     outcome: OutcomeEntry, envelope: CommandEnvelope, key_entry: KeyEntry
 ) -> Iterator[str]:
-    """Yield the violations in the outcome of a resubmitted command, by the data keys that encrypt it.
+    """Yield the violations in the outcome of a resubmitted command, by the data keys that encrypt the command.
 
-    A payload is not downloaded, so its keys are unknown.
+    The keys that encrypt a payload are unknown, because payloads are not downloaded.
     """
     is_erased = outcome.reason == _ERASED
     if envelope.datasha256 is not None:
@@ -126,8 +126,8 @@ def _resubmission_problems(
 
 
 def _was_decrypted(outcome: OutcomeEntry) -> bool:
-    """True if the outcome implies that the owner decrypted the command's data. If a command is resubmitted too early,
-    the owner does not decrypt its data.
+    """True if the outcome implies that the owner decrypted the command's data. The owner does not decrypt a command
+    that was resubmitted before it was due.
     """
     if outcome.status == "duplicate" or outcome.fingerprint is None:
         return False
@@ -136,7 +136,7 @@ def _was_decrypted(outcome: OutcomeEntry) -> bool:
 
 
 def _key_entry_after(before: KeyEntry, key: EventKey, offset: int, version: int) -> KeyEntry:
-    """Return the key entry after an event at `offset` that uses or deletes a key, and leads to `version`."""
+    """Return the key entry after an event that uses or deletes a key. `version`: the version after the event."""
     if key.is_erasure:
         erased_kids = before.erased_kids if key.kid in before.erased_kids else (*before.erased_kids, key.kid)
         return KeyEntry(None if before.kid in (None, key.kid) else before.kid, erased_kids, offset, version)

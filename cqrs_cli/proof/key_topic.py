@@ -1,4 +1,7 @@
-"""Compares the data keys in the events with the keys topic, which is read after the other logs, and with shards."""
+"""Compares the data keys in the events with the keys topic, and with the states in shards.
+
+An owner may erase keys meanwhile. So a key of the events may be missing if a later event deletes it.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 
@@ -20,9 +23,9 @@ from cqrs_cli.state.store import Store
 
 
 class KeyVerification:
-    """The part of verification that checks data keys. Commands before `decided_lower` are certainly decided."""
+    """The part of a partition's verification that compares data keys with the keys topic and shards."""
 
-    decided_lower = 0
+    decided_lower = 0  # all commands before this offset are decided
 
     def __init__(
         self, scope: Scope, store: Store, events: Index, deferred: DeferredLog, findings: Findings
@@ -36,9 +39,11 @@ class KeyVerification:
         later_events: Iterable[Record],
         is_assigned: Callable[[str], bool] = lambda subject: True,
     ) -> None:
-        """Compare the keys in the logs with the topic. `aggregates`: id, key entry in the store, record in the topic.
-        `later_events`: the events that were written after the logs were read. `is_assigned(subject)`: False for an
-        aggregate that has moved to another partition, although its deferred commands may still be in this partition.
+        """Compare the keys in the logs with the keys topic.
+
+        `aggregates`: (id, encoded key entry from the events, record in the keys topic). `later_events`: the events that
+        were written after the logs were read. `is_assigned(subject)`: False for an aggregate that has moved to another
+        partition, although its deferred commands may still be in this partition.
         """
         encrypted_entries: list[tuple[int, str, str]] = []
         for entry in self._deferred.entries.values():
@@ -77,7 +82,7 @@ class KeyVerification:
 
 
 def erased_keys_from(events: Index, first_command: int) -> Iterator[tuple[str, str]]:
-    """Yield subject and key id of each `Erased` of the commands from `first_command` on."""
+    """Yield (subject, key id) of each `Erased` event whose command is at or after the offset `first_command`."""
     for command, encoded_entry in events.entries():
         if command < first_command:
             continue
@@ -87,7 +92,7 @@ def erased_keys_from(events: Index, first_command: int) -> Iterator[tuple[str, s
 
 
 def erased_keys_in(events: Iterable[Record]) -> Iterator[tuple[str, str]]:
-    """Yield subject and key id of each `Erased` among the events."""
+    """Yield (subject, key id) of each `Erased` among the events."""
     for record in events:
         try:
             event = read_event(record.value)
@@ -101,7 +106,7 @@ def erased_keys_in(events: Iterable[Record]) -> Iterator[tuple[str, str]]:
 class KeyTopic:
     """Compares the keys in the logs with the keys topic, which was read after the logs.
 
-    `recently_erased`: subject and key id of each `Erased` that may have been written after the logs were read. These
+    `recently_erased`: (subject, key id) of each `Erased` that may have been written after the logs were read. These
     keys may be missing in the keys topic.
     """
 
@@ -111,14 +116,14 @@ class KeyTopic:
         recently_erased: Collection[tuple[str, str]],
         findings: Findings,
     ) -> None:
-        """`encrypted_entries`: offset, subject and key id of each encrypted deferred command."""
+        """`encrypted_entries`: (offset in the deferred topic, subject, key id) of each encrypted deferred command."""
         self._encrypted_entries: dict[str, list[tuple[int, str]]] = {}
         for offset, subject, kid in encrypted_entries:
             self._encrypted_entries.setdefault(subject, []).append((offset, kid))
         self._recently_erased, self._findings = recently_erased, findings
 
     def check_key(self, subject: str, key_entry: KeyEntry, topic_kid: str | None) -> None:
-        """Check the key of an aggregate; `topic_kid`: the id of its latest key in the topic."""
+        """Check the key of an aggregate. `topic_kid`: the id of its latest key in the keys topic, or None."""
         active_kid = key_entry.kid
         for offset, kid in self._encrypted_entries.pop(subject, ()):
             if kid in key_entry.erased_kids or (subject, kid) in self._recently_erased or kid == active_kid:
@@ -133,7 +138,7 @@ class KeyTopic:
             self._add_violation("events", key_entry.offset, subject, key_entry, topic_kid)
 
     def check_remaining(self) -> None:
-        """Check the remaining aggregates, which have deferred commands but no events."""
+        """Check the aggregates that have encrypted deferred commands, but neither events nor a key in the topic."""
         for subject in [*self._encrypted_entries]:
             self.check_key(subject, KeyEntry(), None)
 

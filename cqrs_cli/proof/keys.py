@@ -1,7 +1,7 @@
 """The rules for the data keys of personal fields, in events, in shards and in the keys topic.
 
-All events of an aggregate with encrypted members use one key, until an `Erased` event deletes it. A deleted key
-encrypts no later event, and is not in the keys topic. An active key is in the keys topic.
+All encrypted events of an aggregate use one key, until an `Erased` event deletes this key. A deleted key encrypts no
+later event, and is not in the keys topic. An active key is in the keys topic.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from cqrs_cli.core.stored import StoredState
 
 
 class KeyEntry(Struct, frozen=True, array_like=True, gc=False):
-    """The key entry of an aggregate: the data keys that its events name, up to the event at `offset`."""
+    """The key entry of an aggregate: the ids of the data keys in its events, up to the event at `offset`."""
 
     kid: str | None = None  # id of the active key; None: no event has used a key since the last `Erased`
     erased_kids: tuple[str, ...] = ()  # ids of the keys that an `Erased` has deleted
@@ -52,7 +52,9 @@ def find_state_problems(key_entry: KeyEntry, cls: type[State], stored_state: Sto
 
 
 def key_topic_problem(subject: str, key_entry: KeyEntry, topic_kid: str | None) -> str | None:
-    """Return the violation if the key in the keys topic, `topic_kid`, contradicts the events; None if it is correct."""
+    """Return the violation if the keys topic contradicts the events, or None. `topic_kid`: the id of the key in the
+    topic.
+    """
     if topic_kid is not None and topic_kid in key_entry.erased_kids:
         return f"is after the deletion of key {topic_kid} of {subject!r}, which is in the keys topic again"
     active_kid = key_entry.kid

@@ -15,7 +15,7 @@ from cqrs_cli.proof.index_entries import OutcomeEntry, checksums_differ, key_of,
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.verdict import REASONS_BEFORE_STATE_LOOKUP, VERSION_REASONS
 
-#: Reasons of checks after the expiry check. An expired command is never rejected for one of these reasons.
+#: Reasons of the checks after the expiry check. An expired command never has one of these reasons.
 REASONS_AFTER_EXPIRY = VERSION_REASONS | {"BUSINESS_RULE"}
 
 #: The names of the propagated attributes, for messages.
@@ -26,7 +26,7 @@ _NOT_PROPAGATED = (None,) * len(PROPAGATED)
 
 def was_given_up(outcome: OutcomeEntry) -> bool:
     """True if the command failed without being read: by an operator (`run --fail`), or because its dead letter would be
-    too large. Its bytes are not stored.
+    too large. The dead letter then lacks the command's bytes.
     """
     return outcome.reason == "TOO_LARGE" and outcome.fingerprint is None
 
@@ -90,8 +90,8 @@ def _check_readable(
 def _check_partition(
     scope: Scope, record: Record, key: bytes, envelope: CommandEnvelope, outcome: OutcomeEntry
 ) -> Iterator[str]:
-    """Check that the command was decided in the partition of its key, by the partition count at the command's offset. A
-    command that arrived after its key had moved must have been forwarded to the child partition.
+    """Check that the command was decided in the partition to which its key belonged at the command's offset. A command
+    that arrived after its key had moved must have been forwarded to the child partition.
     """
     key_partition, key_history = scope.partition_at_command(key, record.offset), scope.key_history
     if key_partition is None:
@@ -113,7 +113,7 @@ def _check_partition(
 def _cannot_be_forwarded(
     scope: Scope, record: Record, envelope: CommandEnvelope, outcome: OutcomeEntry
 ) -> bool:
-    """True if the command cannot be forwarded, because no valid document of it can be written."""
+    """True if the command cannot be forwarded, because it cannot be written as a valid document."""
     if outcome.reason != "INVALID_PAYLOAD":
         return False
     try:
@@ -124,8 +124,8 @@ def _cannot_be_forwarded(
 
 
 def _check_not_before(record: Record, notbefore: datetime | None, outcome: OutcomeEntry) -> Iterator[str]:
-    """Check that a command was not decided before its `notbefore`, and that only a command with a later `notbefore` is
-    NOT_YET. The record's timestamp counts as the time of the decision.
+    """Check that a command was not decided before its `notbefore`, and that it is NOT_YET only before its `notbefore`.
+    The record's timestamp counts as the time of the decision.
     """
     is_too_early = notbefore is not None and milliseconds_of(notbefore) > record.timestamp
     was_decided = outcome.status in ("accepted", "unchanged") or outcome.reason in REASONS_AFTER_EXPIRY | {
@@ -169,7 +169,7 @@ def _check_expiry(record: Record, expires: datetime | None, outcome: OutcomeEntr
 def _decided_at(record: Record, decidedat: str) -> int:
     """Return the time at which a command was decided, ms; raise `ValueError` for an invalid text.
 
-    If the text is the text of the record's timestamp, the timestamp itself is returned: for a timestamp outside the
-    calendar the text is in 1970, so parsing it would give another time.
+    The text is first compared with the text of the record's timestamp: a timestamp outside the calendar is written as a
+    time in 1970, so parsing its text would return another time.
     """
     return record.timestamp if decidedat == rfc3339(record.timestamp) else parse_timestamp(decidedat)

@@ -1,4 +1,4 @@
-"""Reads outcomes in the order of their log for `verify`, and checks each outcome alone."""
+"""Reads outcomes for `verify` in the order of the log, and checks each outcome without its command."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -70,8 +70,8 @@ class Outcomes:
     def _is_first_after_recreation(self, command_offset: int, offset: int) -> bool:
         """True if this is the first outcome after an accepted loss, and the commands topic was recreated at the loss.
 
-        In a recreated commands topic, the command offset of an earlier outcome has another record, or none. If it has
-        the same record, the topic was not recreated: the command was decided twice.
+        The outcome's command is then out of order. If the topic still has the command of an earlier outcome after the
+        loss, the topic was not recreated, and a command was decided twice.
         """
         loss = self._scope.loss
         if loss is None or offset < loss.outcomes_end or self._writer.topic_recreated:
@@ -146,7 +146,7 @@ def _index_entry(record: Record, outcome: OutcomeEnvelope) -> OutcomeEntry:
 
 
 def _wrong_members(value: bytes | None, outcome: OutcomeEnvelope) -> str:
-    """Return the names of the JSON members that are unknown, missing or not as an owner writes them; empty without any.
+    """Return the names of JSON members that are missing or that no owner writes so; empty if all members are right.
 
     Raises `ValueError` if the value is not valid JSON, or is nested too deeply.
     """

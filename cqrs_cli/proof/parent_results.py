@@ -9,30 +9,27 @@ from cqrs_cli.proof.verification_checkpoint import VerificationCheckpoint
 
 
 class ParentOutcomes(NamedTuple):
-    """The outcomes for the child's keys that a parent wrote before the split.
-
-    `first_known`: the first command whose outcome is not deleted yet.
-    """
+    """The outcomes for the child's keys that a parent wrote before the split."""
 
     outcomes: Index
-    first_known: int
+    first_known: int  # the first command whose outcome is not deleted yet
 
 
 class ParentResults(NamedTuple):
-    """The results of all parents. Versions and ids are in the store of the child's verification."""
+    """The results of all parents. Their versions and command ids are in the store of the child's verification."""
 
-    parents: Mapping[int, ParentOutcomes] = {}
+    parents: Mapping[int, ParentOutcomes] = {}  # parent partition → outcomes
     open_deferrals: Mapping[CommandPosition, OpenDeferral] = {}
     events_complete: bool = True  # no event of the parents was deleted before a verification read it
     clock: int = 0  # the greatest timestamp of the parents' decisions before their splits, ms
 
     def with_parent(self, partition: int, outcomes: Index, first_known: int, clock: int) -> "ParentResults":
-        """Return the results with the outcomes of one more parent. `clock`: its clock at the split, ms."""
+        """Return the results with the outcomes of one more parent. `clock`: the parent's clock at the split, ms."""
         parents = {**self.parents, partition: ParentOutcomes(outcomes, first_known)}
         return self._replace(parents=parents, clock=max(self.clock, clock))
 
     def with_open_deferrals(self, partition: int, checkpoint: VerificationCheckpoint) -> "ParentResults":
-        """Return the results with the deferred commands that are open where a parent's verification ends."""
+        """Return the results with the commands that are still deferred at the end of a parent's verification."""
         open_deferrals = {
             command_position(position, partition) if isinstance(position, int) else position: deferral
             for position, deferral in checkpoint.open_deferrals.items()
@@ -41,7 +38,7 @@ class ParentResults(NamedTuple):
 
 
 class FamilyIndex:
-    """The index entries of the outcomes of a partition and its parents, by position."""
+    """Finds the index entries of outcomes in a partition and its parents, by command position."""
 
     def __init__(self, own: Index, parents: Mapping[int, ParentOutcomes]) -> None:
         self._own, self._parents = own, parents

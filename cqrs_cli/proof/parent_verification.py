@@ -1,4 +1,4 @@
-"""Verifies a parent partition up to a split, without reporting violations, as the start of its child's verification."""
+"""Verifies a parent partition up to a split, as the start of its child's verification. Reports no violations."""
 
 from collections.abc import Callable, Iterable
 from itertools import chain
@@ -10,7 +10,7 @@ from cqrs_cli.proof.parent_results import ParentResults
 from cqrs_cli.proof.partition import PartitionVerification, Scratch
 from cqrs_cli.proof.scope import Scope
 
-#: Reads a parent's log before the split: the records of the child's keys.
+#: Returns the records of the child's keys in a parent's log before the split, in batches.
 ReadParentLog = Callable[[LogName], Iterable[list[Record]]]
 
 
@@ -25,10 +25,8 @@ def verify_parent(
 ) -> ParentResults:
     """Verify a parent, starting from the results `inherited` of its own parents; return the results of all parents.
 
-    Versions and ids are written to the store of `scratch`.
-
-    `is_continued`: the child's verification continues from its own checkpoint, which has all inherited results except
-    the parents' outcomes.
+    Versions and command ids are written to the store of `scratch`. `is_continued`: the child continues from its own
+    checkpoint, which has all inherited results except the parents' outcomes. So only outcomes are read.
     """
     verification = PartitionVerification(scope, scratch, inherited=inherited)
     for records in read_log("outcomes"):

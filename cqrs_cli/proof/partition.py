@@ -1,7 +1,8 @@
 """The verification of one partition: records in, violations out. It reads no topic and no clock.
 
-The caller passes first the logs that owners write, each from start to end, then the commands, which are joined with the
-index entries of the logs. A verification may continue from a checkpoint (`proof.verification_checkpoint`).
+The caller first passes the logs that owners write: they are checked, and become index entries. Then it passes the
+commands, which are joined with the index entries. A verification may continue from a checkpoint
+(`proof.verification_checkpoint`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,16 +32,16 @@ from cqrs_cli.state.store import Store
 
 
 class Scratch(NamedTuple):
-    """The stores of a verification, whose data may be larger than memory: index entries by topic, versions and ids."""
+    """The stores of a verification, whose data may be larger than memory."""
 
     outcomes: Index
     events: Index
     dead_letters: Index
-    store: Store
-    flush_every: int = FLUSH_EVERY  # store entries per write
+    store: Store  # versions and command ids
+    flush_every: int = FLUSH_EVERY  # number of entries per write to `store`
 
     def bounded(self, floor: int) -> "Scratch":
-        """Return the stores for a verification that continues at command `floor`."""
+        """Return the stores for a verification that continues at the command offset `floor`."""
         outcomes, events, dead_letters = (
             BoundedIndex(index, floor) for index in (self.outcomes, self.events, self.dead_letters)
         )
@@ -48,22 +49,24 @@ class Scratch(NamedTuple):
 
 
 class _UncertainEvents(NamedTuple):
-    """The last events in the log, if their command is not certainly decided: more events may follow.
+    """The events of the last command in the log, if this command is not certainly decided: more events may follow.
 
-    The checkpoint stores them and the state of the index before them, so that the next verification adds them again.
+    The checkpoint has these events, and the state of the `IndexWriter` before them, so that the next verification adds
+    them again.
     """
 
-    open_events: tuple[int, EventsEntry]  # offset of the command, and its events
-    last_command: int  # before these events, as in `IndexWriter`
-    topic_recreated: bool  # before these events, as in `IndexWriter`
+    open_events: tuple[int, EventsEntry]  # (offset of the command, its events)
+    last_command: int  # `IndexWriter.last_command` before these events
+    topic_recreated: bool  # `IndexWriter.topic_recreated` before these events
 
 
 class PartitionVerification:
-    """The verification of a partition: call `outcomes.read`, `events.read`, `dead_letters.read`, then `check_commands`.
+    """The verification of a partition. Call `outcomes.read`, `events.read`, `dead_letters.read` and `deferred.read`,
+    then `find_decided_range`, then `check_commands`.
 
     `earlier_checkpoint`: the checkpoint of an earlier verification, whose index entries and versions are in `scratch`.
-    The caller then reads the logs from its `read_until` on, and the commands from its `verified_until` on. Each call
-    may raise `CheckpointUnusableError`.
+    The caller then reads the logs from `earlier_checkpoint.read_until` on, and the commands from its `verified_until`
+    on. With a checkpoint, each call may raise `CheckpointUnusableError`.
     """
 
     def __init__(
@@ -74,7 +77,7 @@ class PartitionVerification:
         inherited: ParentResults | None = None,
     ) -> None:
         inherited = inherited or ParentResults()
-        # `known_outcomes` also has the outcomes of commands before the checkpoint that are still stored.
+        # These lookups also find outcomes before the checkpoint, so `scratch` is bounded only afterwards.
         known_outcomes = FamilyIndex(scratch.outcomes, inherited.parents)
         if earlier_checkpoint is not None:
             check_continuation(earlier_checkpoint, scope.starts, scope.loss)
@@ -132,10 +135,9 @@ class PartitionVerification:
     ) -> DecidedRange:
         """Return the range of decided commands. Call it after all logs were read.
 
-        `committed_before`, `committed_after`: the committed offset before and after the reading.
-
-        Without a committed offset, because it expired or no command was decided yet, the last outcome is used.
-        `commands_start`: the start offset of the commands topic.
+        `committed_before`, `committed_after`: the committed offset before and after the logs were read; None if it has
+        expired, or if no command was decided yet. Then the last outcome counts instead. `commands_start`: the start
+        offset of the commands topic.
         """
         decided_lower = (
             self._outcome_writer.last_command + 1 if committed_before is None else committed_before
@@ -168,7 +170,7 @@ class PartitionVerification:
         )
 
     def _first_known(self, writer: IndexWriter, decided_lower: int) -> int:
-        """Return the first command whose record in a log is not deleted, or was read before its deletion."""
+        """Return the first command whose record in the writer's log was not deleted before a verification read it."""
         start, earlier_checkpoint = self._scope.starts[writer.log], self._earlier_checkpoint
         if earlier_checkpoint is None:
             first = writer.index.first_command() if start else 0
@@ -179,7 +181,7 @@ class PartitionVerification:
         return decided_lower if first is None else first
 
     def commands_end(self, decided_range: DecidedRange) -> int:
-        """Return the offset up to which commands must be read."""
+        """Return the offset up to which the caller must read the commands."""
         last_command = self._scratch.outcomes.last_command()
         return (
             decided_range.decided_upper
@@ -193,11 +195,11 @@ class PartitionVerification:
         decided_range: DecidedRange,
         ends: Mapping[LogName, int] | None = None,
     ) -> None:
-        """Check each command up to `commands_end` with its index entries.
+        """Check each command with its index entries.
 
-        `ends`: the end offset of each log. If given, `new_checkpoint` is set: with the store, the next verification
-        continues from it at `decided_range.decided_lower`. The commands that an owner is deciding now are left to the
-        next verification.
+        `ends`: the end offset of each log. If given, `new_checkpoint` is set, from which the next verification
+        continues at `decided_range.decided_lower`. The commands that an owner was deciding are left to the next
+        verification.
         """
         scratch = self._scratch
         scope, earlier_checkpoint, inherited = self._scope, self._earlier_checkpoint, self._inherited
@@ -263,22 +265,22 @@ class PartitionVerification:
     def check_deferred_topic(self, commands: Iterable[Record]) -> None:
         """Compare the deferred topic with the outcomes. `commands`: the commands that are not decided yet.
 
-        Call it only if no owner was deciding. A pending child partition is skipped, because it imports its deferred
-        commands before it is activated.
+        Call it only if no owner decided while the logs were read. A child partition that is not activated is skipped,
+        because it may still be importing its deferred commands.
         """
         is_activated = self._scope.key_history is None or self._scope.key_history.is_activated
         if self._rules is not None and is_activated:
             self._rules.deferrals.compare_entries(self.deferred.entries, commands)
 
     def find_event_offset(self, command_offset: int, index: int, subject: str) -> int | None:
-        """Return the approximate offset of a command's event: only the offset of the first event is stored. None if
-        this partition has no such event.
+        """Return the offset of a command's event, or None if this partition has no such event. The offset is computed
+        from the offset of the command's first event, so it is approximate.
         """
         events = find_events(self._scratch.events, command_offset)
         return None if events is None or events.subject != subject else events.offset + index
 
     def report(self) -> Report:
-        """Return the report."""
+        """Return the report of all findings."""
         return self._make_report(self.findings, self.unstored_findings)
 
     def _make_report(self, *all_findings: Findings) -> Report:
@@ -300,7 +302,7 @@ class PartitionVerification:
 
 
 def _splits_beyond_logs(scope: Scope) -> Iterator[Violation]:
-    """Yield the offsets of the partition's splits that its logs do not reach."""
+    """Yield a violation for each split whose offset is after the end of a log."""
     logs: tuple[LogName, ...] = ("commands", "events", "outcomes", "deferred")
     for split in () if scope.key_history is None else scope.key_history.splits:
         for log in logs:

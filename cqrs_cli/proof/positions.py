@@ -1,8 +1,8 @@
-"""Positions of commands in a verification: of its own partition, and of parent partitions."""
+"""Positions of commands in a verification: in the verified partition, and in its parent partitions."""
 
 from msgspec import Struct
 
-#: An offset (`17`) of the verified partition, or `partition/offset` (`"3/17"`) of a parent.
+#: The offset of a command in the verified partition (`17`), or partition and offset in a parent (`"3/17"`).
 CommandPosition = int | str
 
 
@@ -12,9 +12,9 @@ def command_position(offset: int, partition: int | None) -> CommandPosition:
 
 
 def parse_parent_position(position: str) -> tuple[int, int] | None:
-    """Parse a parent's position `3/17` into partition and offset; None for any other text.
+    """Parse a position in a parent, `3/17`, into (partition, offset); return None for any other text.
 
-    The text may have at most 1,024 bytes, because Python parses no number of several thousand digits.
+    The caller passes at most 1,024 bytes, because Python parses no number of several thousand digits.
     """
     partition, slash, offset = position.partition("/")
     numbers = (partition, offset) if slash else ()
@@ -25,10 +25,10 @@ def parse_parent_position(position: str) -> tuple[int, int] | None:
 
 
 class OpenDeferral(Struct, frozen=True, array_like=True, gc=False):
-    """The state of a deferred command, which follows from its outcomes and the requests to cancel or release it."""
+    """The state of a deferred command, as derived from its outcomes, cancellations and releases."""
 
-    due: int | None  # ms
+    due: int | None  # ms since 1970
     attempt: int  # how often `decide` has deferred the command
-    document_digest: bytes | None = None  # of the command; None if its record was deleted
+    document_digest: bytes | None = None  # digest of the command; None if the command's record was deleted
     cancelled: bool = False
-    released: bool = False  # True: released after its last deferral
+    released: bool = False  # True if the command was released after its last deferral

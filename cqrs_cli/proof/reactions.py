@@ -1,5 +1,5 @@
-"""The rule of a process manager: each event before the process manager's position has its commands, exactly once, and
-no other event has commands. Pure.
+"""The rule of a process manager: each event before its position led to the commands that `react` returns, exactly once,
+and no other event led to commands. Pure.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,24 +10,22 @@ from cqrs_cli.proof.findings import MAX_LISTED
 
 
 class ReactionCommand(NamedTuple):
-    """A command that was found or is expected: topic, partition, and a digest of its bytes.
-
-    `earlier_partitions`: further partitions where an expected command may be, because its topic was repartitioned.
-    """
+    """A command of a process manager that was found in a topic, or that is expected there."""
 
     topic: str
     partition: int
-    digest: bytes
-    offset: int = -1  # of a command that was found
+    digest: bytes  # digest of the command's bytes
+    offset: int = -1  # offset of a found command; -1 for an expected command
+    #: Further partitions where an expected command may be, because its topic was repartitioned.
     earlier_partitions: tuple[int, ...] = ()
 
     @property
     def allowed_partitions(self) -> tuple[int, ...]:
-        """The partitions where the command may be."""
+        """The partitions where an expected command may be."""
         return self.partition, *self.earlier_partitions
 
     def matches(self, expected: "ReactionCommand") -> bool:
-        """True if this command, which was found, is the expected command `expected`."""
+        """True if this found command is the expected command `expected`."""
         has_same_content = (self.topic, self.digest) == (expected.topic, expected.digest)
         return has_same_content and self.partition in expected.allowed_partitions
 
@@ -36,31 +34,28 @@ class ReactionCommand(NamedTuple):
 
 
 class SubscribedEvent(NamedTuple):
-    """An event to which a process manager subscribes. `id_prefix`: the common prefix of its commands' ids, without the
-    number.
-
-    `commands`: the commands that `react` returns for it; None if `react` raises.
-    """
+    """An event to which a process manager subscribes."""
 
     offset: int
-    id_prefix: str
-    time: int  # ms
-    commands: Sequence[ReactionCommand] | None
+    id_prefix: str  # common prefix of the ids of the event's commands; a command's number follows
+    time: int  # ms since 1970
+    commands: Sequence[ReactionCommand] | None  # returned by `react`; None if `react` raises
 
 
 class ReactedRange(NamedTuple):
-    """The events that the process manager has processed.
+    """The events of a partition that the process manager has processed.
 
-    The process manager may have worked while the commands were read: it has processed all events before
-    `processed_lower`, and no event from `processed_upper` on.
+    The process manager may work while the commands are read. So it has certainly processed all events before
+    `processed_lower`, and certainly no event from `processed_upper` on.
     """
 
-    processed_lower: int  # its position before the commands were read
-    processed_upper: int  # its position after the commands were read
-    skips: frozenset[int] = frozenset()  # events that an operator skipped
-    accepted_until: int | None = None  # the restart position that an operator set after a loss
-    events_complete: bool = True  # no event of the partition was deleted
-    start: int | None = None  # the first event to process; None: an earlier release did not record it
+    processed_lower: int  # position of the process manager before the commands were read
+    processed_upper: int  # position of the process manager after the commands were read
+    skips: frozenset[int] = frozenset()  # offsets of the events that an operator skipped
+    accepted_until: int | None = None  # the position that an operator set to restart after a loss
+    events_complete: bool = True  # True if no event of the partition was deleted
+    #: Offset of the first event to process; None if an earlier release did not record it.
+    start: int | None = None
 
 
 class ReactionFindings:
@@ -70,8 +65,8 @@ class ReactionFindings:
         self.listed_violations: list[str] = []
         self.violation_count = 0
         self.event_count = self.command_count = self.accepted_losses = 0
-        self.unknown_commands = 0  # commands whose event was deleted, or is before an accepted loss
-        self.changed_commands = 0  # commands that the current `react` does not return
+        self.unknown_commands = 0  # number of commands whose event may have been deleted
+        self.changed_commands = 0  # number of commands that differ from the result of the current `react`
 
     def add_violation(self, problem: str) -> None:
         """Count a violation, and list it if the list has fewer than `MAX_LISTED`."""
@@ -80,7 +75,7 @@ class ReactionFindings:
             self.listed_violations.append(problem)
 
 
-#: The commands that were found, by id prefix and number.
+#: The commands that were found: id prefix → number → all commands with this id.
 SentCommands = Mapping[str, Mapping[int, Sequence[ReactionCommand]]]
 
 
@@ -94,8 +89,9 @@ def check_partition_reactions(
 ) -> Iterator[str]:
     """Check the events of a partition in order, and yield the id prefixes that have commands.
 
-    `is_retained(command, time)`: False if retention may have deleted the command, whose event has this time (ms). If
-    the start of the process manager is not recorded, the first event with a command counts as the start.
+    `position`: `topic:partition`, for messages. `sent`: the commands that were found. `is_retained(command, time)`:
+    False if retention may have deleted a command whose event has this time (ms). If the start of the process manager is
+    not recorded, the first event with a command counts as the start.
     """
     has_started, order = False, _CommandOrder()
     for event in events:
@@ -133,8 +129,8 @@ def _event_problems(
     is_retained: Callable[[ReactionCommand, int], bool],
     findings: ReactionFindings,
 ) -> Iterator[str]:
-    """Yield the violations of an event. `must_have_commands`: the process manager must have reacted to the
-    event, because it started before the event, and its position is after the event.
+    """Yield the violations of an event. `must_have_commands`: the process manager started at or before the event, and
+    its position is after the event, so the event's commands must exist.
     """
     if event.offset >= reacted.processed_upper:
         if sent:
@@ -168,7 +164,7 @@ def _event_problems(
 def _matching_copies(
     event: SubscribedEvent, number: int, copies: Sequence[ReactionCommand]
 ) -> Sequence[ReactionCommand]:
-    """Return the copies of a command that equal the command that `react` returns now."""
+    """Return the copies of command `number` that equal the command that the current `react` returns."""
     expected = () if event.commands is None else event.commands[number : number + 1]
     return [copy for copy in copies if expected and copy.matches(expected[0])]
 
@@ -176,10 +172,10 @@ def _matching_copies(
 def _copy_problems(
     event: SubscribedEvent, sent: Mapping[int, Sequence[ReactionCommand]], may_repeat: bool
 ) -> Iterator[str]:
-    """Yield the commands with several copies, and each copy that takes the id of the process manager's own command, so
-    that the own command is not decided.
+    """Yield the commands that were sent several times, and each foreign command with the same id that precedes the
+    process manager's command: then the latter is a duplicate, and not decided.
 
-    `may_repeat`: the process manager may have been set back to before the event.
+    `may_repeat`: an operator may have set the process manager back to a position before the event.
     """
     for number, copies in sorted(sent.items()):
         if len(copies) > 1 and not may_repeat:
@@ -191,7 +187,7 @@ def _copy_problems(
 
 
 class _CommandOrder:
-    """Checks the order of the commands in each partition: by event, and by number for one event."""
+    """Checks that the commands in each partition have the order of their events, and of their numbers for one event."""
 
     def __init__(self) -> None:
         self._last_offsets: dict[tuple[str, int], int] = {}  # (topic, partition) → offset of the last command
@@ -201,7 +197,7 @@ class _CommandOrder:
     ) -> Iterator[str]:
         """Yield the commands that are before a command that should have been sent earlier.
 
-        If there are several copies, the process manager's own copy is used; its last copy, if `may_repeat`.
+        Of several copies, the first copy of the process manager counts; with `may_repeat`, its last copy.
         """
         for number, copies in sorted(sent.items()):
             own_copies = _matching_copies(event, number, copies) or copies
@@ -215,7 +211,7 @@ class _CommandOrder:
 def check_unmatched(
     sent: SentCommands, matched_prefixes: set[str], events_complete: bool, findings: ReactionFindings
 ) -> None:
-    """Check the commands whose id_prefix is not in `matched_prefixes`: no event has their id_prefix.
+    """Check the commands without an event: their id prefix is not in `matched_prefixes`.
 
     `events_complete`: no event was deleted.
     """

@@ -20,7 +20,7 @@ from cqrs_cli.proof.versions import Versions
 
 
 class Rules:
-    """Checks the commands in order, also with the rules of other modules, such as `Duplicates` and `Versions`."""
+    """Checks the commands in order, and passes each to the rules of other modules, such as `Duplicates`."""
 
     def __init__(
         self,
@@ -33,7 +33,9 @@ class Rules:
         open_deferrals: Mapping[CommandPosition, OpenDeferral] | None = None,
         events_complete: bool = True,
     ) -> None:
-        """`open_deferrals`, `events_complete`: the state that the partition inherits without `earlier_checkpoint`."""
+        """`known_outcomes`: also finds the outcomes before the checkpoint. `open_deferrals`, `events_complete`:
+        inherited from the parents; not used with `earlier_checkpoint`.
+        """
         report = Report() if earlier_checkpoint is None else earlier_checkpoint.report
         self.command_count = report.commands
         self.given_up = report.given_up
@@ -69,7 +71,7 @@ class Rules:
         return self._versions.aggregate_count
 
     def check_until(self, end: int, commands: Iterator[JoinedCommand]) -> Iterator[JoinedCommand]:
-        """Check the commands before `end`; return the other commands."""
+        """Check the commands before the offset `end`; return an iterator over the other commands."""
         for joined in commands:
             if joined.offset >= end:
                 return chain([joined], commands)

@@ -17,19 +17,15 @@ from cqrs_cli.proof.fingerprints import FingerprintCheck, fits_whole
 
 
 class Loss(NamedTuple):
-    """A loss that an operator accepted (`run --accept-loss`).
+    """A loss of records that an operator accepted (`run --accept-loss`)."""
 
-    `restart_command`: the offset of the command at which the owner continued. `events_end`, `outcomes_end`: the end
-    offsets of these logs at that time.
-    """
-
-    restart_command: int
-    events_end: int
-    outcomes_end: int
+    restart_command: int  # offset of the command at which the owner continued
+    events_end: int  # end offset of the events at the time of the acceptance
+    outcomes_end: int  # end offset of the outcomes at the time of the acceptance
 
 
 def check_shape(event: EventEnvelope) -> None:
-    """Check an event without the aggregate's code; raise `ValueError` if its type or data cannot be of an event."""
+    """Check an event without the aggregate's code; raise `ValueError` if no event can have its type or data."""
     if not event.type.rpartition(".")[2].isidentifier():
         raise ValueError(f"its type {event.type!r} names no event")
     try:
@@ -40,11 +36,9 @@ def check_shape(event: EventEnvelope) -> None:
 
 
 class PersonalScope(NamedTuple):
-    """The tools for an aggregate with personal fields. `damage_finder` decrypts the values whose keys are not erased;
-    None without a keyring.
-    """
+    """Functions for the verification of personal fields."""
 
-    damage_finder: DamageFinder | None = None
+    damage_finder: DamageFinder | None = None  # finds values that cannot be decrypted; None without a keyring
     redact_document: DocumentRedactor = bytes  # returns equal bytes for the encrypted and the plain document
 
 
@@ -63,14 +57,15 @@ class Scope:
     #: Returns the command at an offset, or None.
     command_at: Callable[[int], Record | None] = lambda offset: None
     topic_id: str = ""  # id of the commands topic
-    longest_window: int | None = None  # ms, the longest dedup window of any run; None: as the shortest
+    longest_window: int | None = None  # ms, the longest dedup window of any run; None: the shortest window
     #: Raises an error with the reason if an event cannot be read.
     decode_event: Callable[[EventEnvelope], object] = check_shape
-    clock_tolerance: int = CLOCK_TOLERANCE  # ms by which a deferred command may be resubmitted early
+    #: Milliseconds by which a deferred command may be resubmitted before it is due.
+    clock_tolerance: int = CLOCK_TOLERANCE
     key_history: KeyHistory | None = None  # None if the aggregate was never repartitioned
     ends: Mapping[LogName, int] = field(default_factory=dict)  # end offset of each log, if known
-    for_child: bool = False  # True: a parent is verified, for the verification of its child partition
-    fits_command: FingerprintCheck = fits_whole  # function: may this command have this fingerprint?
+    for_child: bool = False  # True: the partition is verified as the parent of a child partition
+    fits_command: FingerprintCheck = fits_whole
     personal: PersonalScope | None = None  # None without personal fields
 
     def partition_at_command(self, key: bytes, command_offset: int) -> int | None:
@@ -88,7 +83,7 @@ class Scope:
 
 
 class TimestampText:
-    """Formats timestamps, and caches the last text, because adjacent records often have the same timestamp."""
+    """Formats timestamps (ms) as RFC 3339. Caches the last text: adjacent records often have equal timestamps."""
 
     def __init__(self) -> None:
         self._timestamp: int | None = None

@@ -1,7 +1,7 @@
-"""Checks the clock in each split record: the greatest timestamp of the decisions before the split.
+"""Checks the clock in each record of a split: the greatest timestamp of the decisions before the split.
 
-A child partition starts its dedup window from this clock. With a later clock it would forget ids that its parent
-remembers, and decide them again; with an earlier clock it would remember ids that its parent has forgotten.
+A child partition starts its dedup window from this clock. If the clock were too late, the child would forget ids that
+its parent remembers, and decide them again. If it were too early, the child would remember ids that its parent forgot.
 """
 
 from cqrs_cli.core.messages.record import Record
@@ -14,7 +14,7 @@ class SplitChecker:
     """Receives the outcomes of a partition in order, from offset `start` on."""
 
     def __init__(self, scope: Scope, findings: Findings, start: int, inherited_clock: int) -> None:
-        """`inherited_clock`: the clock that the partition got from its parents."""
+        """`inherited_clock`: the clock (ms) that the partition got from its parents."""
         splits = () if scope.key_history is None else scope.key_history.splits
         self._splits = [split for split in splits if split.outcomes >= start]
         self._has_all_outcomes = start == 0 and scope.loss is None
@@ -31,7 +31,7 @@ class SplitChecker:
         self._check_splits(None)
 
     def _check_splits(self, next_outcome: int | None) -> None:
-        """Check the splits before the outcome at offset `next_outcome`; None: all remaining splits."""
+        """Check the splits at or before the outcome offset `next_outcome`; None: all remaining splits."""
         while self._splits and (next_outcome is None or self._splits[0].outcomes <= next_outcome):
             split = self._splits.pop(0)
             if split.clock < self._clock or (self._has_all_outcomes and split.clock > self._clock):

@@ -1,4 +1,4 @@
-"""The rules for an outcome alone, without its command: status, reason and members must match."""
+"""The rules for an outcome without its command: status, reason and members must match."""
 
 from collections.abc import Iterator
 
@@ -8,18 +8,18 @@ from cqrs_cli.core.messages.expected_version import parse_expected
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, Verdict
 from cqrs_cli.core.messages.reasons import REMEMBERED, STATUSES, Reason
 
-#: Reasons of checks 1 to 4. They come before the lookup of the aggregate, so the outcome's version is 0.
+#: Reasons of checks 1 to 4, which owners make before they look up the aggregate. The outcome's version is then 0.
 REASONS_BEFORE_STATE_LOOKUP = {reason.name for reason in Reason if reason.check <= 4}
 #: Reasons of checks 1 and 2: the command could not be read.
 REASONS_OF_UNREADABLE = {reason.name for reason in Reason if reason.check <= 2}
 #: Reasons of check 10: the aggregate is not at the expected version.
 VERSION_REASONS = {reason.name for reason in Reason if reason.check == 10}
-#: The reasons of each status.
+#: Status → its possible reasons.
 REASONS = {status: {reason.name for reason in Reason if reason.status == status} for status in STATUSES}
 
 
 def check_verdict(verdict: Verdict, reserved: bool) -> Iterator[str]:
-    """Yield each contradiction within a verdict. `reserved`: the command's type is reserved, e.g. `cqrs.Cancel`."""
+    """Yield each contradiction within a verdict. `reserved`: the command is built in, such as `cqrs.Cancel`."""
     status, reason = verdict.status, verdict.reason or None
     if status not in REASONS:
         yield f"has the status {status!r}, which is unknown"
@@ -58,10 +58,10 @@ def check_verdict(verdict: Verdict, reserved: bool) -> Iterator[str]:
 
 
 def check_names(outcome: OutcomeEnvelope) -> Iterator[str]:
-    """Check the members that name the command: subject, causationid, correlationid, expected version and type.
+    """Check the members that identify the command: subject, causationid, correlationid, expected version and type.
 
-    An outcome has these members if its command was read, i.e. if it has a fingerprint. An outcome `KEY_MISMATCH` may
-    lack them, because its key may not be UTF-8.
+    An outcome has these members if its command was read: then it also has a fingerprint. An outcome `KEY_MISMATCH` may
+    lack them, because the command's key may not be UTF-8.
     """
     data, reason = outcome.data, outcome.data.reason or None
     members = {name: getattr(outcome, name) for name in ("subject", "causationid", "correlationid")}
@@ -81,7 +81,7 @@ def check_names(outcome: OutcomeEnvelope) -> Iterator[str]:
 
 
 def _check_expected_version(verdict: Verdict) -> Iterator[str]:
-    """Check that the aggregate was at the expected version, or, for a reason in `VERSION_REASONS`, that it was not."""
+    """Check that the aggregate was at the expected version. For `VERSION_REASONS`, check that it was not."""
     text, reason = verdict.expected, verdict.reason or None
     if text is UNSET:
         if reason in VERSION_REASONS:

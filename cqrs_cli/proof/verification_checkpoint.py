@@ -1,4 +1,4 @@
-"""The checkpoint from which `verify --incremental` continues, and an index without the entries that it has dropped."""
+"""The checkpoint from which `verify --incremental` continues, and the view of an index that belongs to a checkpoint."""
 
 from collections.abc import Iterator, Mapping
 
@@ -32,33 +32,36 @@ _STORED_NAMES = {
 
 
 class VerificationCheckpoint(Struct, frozen=True, rename=_STORED_NAMES):
-    """A checkpoint from which the next verification continues. Index entries, versions and ids are on disk.
+    """A checkpoint from which the next verification continues. Index entries, versions and ids are in LMDB files.
 
-    Commands before `verified_until` are verified. Records before `read_until` have index entries. Entries of later
-    commands are stored, and entries of earlier outcomes while a duplicate may point to them.
+    The index has the entries of commands from `verified_until` on, and the entries of earlier outcomes while a
+    duplicate may point to them.
     """
 
-    verified_until: int
-    read_until: dict[LogName, int]
-    report: Report  # of all commands before `verified_until`
-    last_commands: dict[LogName, int]  # topic → offset of the command of the last record read
-    topic_recreated: dict[LogName, bool]
-    open_events: tuple[int, EventsEntry] | None  # of a later command, which may get more events
-    open_deferrals: dict[CommandPosition, OpenDeferral]  # by the position of the deferred command
+    verified_until: int  # all commands before this offset are verified
+    read_until: dict[LogName, int]  # topic → end of the records that were read
+    report: Report  # report of all commands before `verified_until`
+    last_commands: dict[LogName, int]  # topic → command offset of the last record that was read
+    topic_recreated: dict[LogName, bool]  # as in `EarlierVerification`
+    #: (offset, events) of a command that was not certainly decided, so that it may get more events.
+    open_events: tuple[int, EventsEntry] | None
+    open_deferrals: dict[CommandPosition, OpenDeferral]  # position of a deferred command → its state
     #: Topic → the first command whose record was not deleted before a verification read it.
     first_known: dict[LogName, int]
-    events_complete: bool  # no event was deleted before a verification read it
-    loss: Loss | None
-    oldest_original: int  # ms: no duplicate can point to outcomes before this time
-    last_event: Evidence | None = None  # of the last event and outcome that were read
-    last_outcome: Evidence | None = None
+    events_complete: bool  # True if no event was deleted before a verification read it
+    loss: Loss | None  # the accepted loss that was known
+    oldest_original: int  # ms since 1970: no duplicate can point to an earlier outcome
+    last_event: Evidence | None = None  # evidence of the last event that was read
+    last_outcome: Evidence | None = None  # evidence of the last outcome that was read
 
 
 class BoundedIndex:
-    """An `Index` of the commands from `floor` on, and of the earlier outcomes that the checkpoint still holds."""
+    """An `Index` of the commands from the offset `floor` on. `find_entry` also finds the earlier outcomes that the
+    checkpoint still has.
+    """
 
     def __init__(self, index: Index, floor: int) -> None:
-        self.first_known = 0  # the first command that may have records in the logs
+        self.first_known = 0  # the first command whose outcome was not deleted
         self._index = index
         self._floor = floor
 
@@ -68,7 +71,7 @@ class BoundedIndex:
         return self._index.add_entry(command_offset, entry)
 
     def find_entry(self, command_offset: int) -> bytes | None:
-        """Return the entry of a command; raise `CheckpointUnusableError` if the checkpoint may have dropped it."""
+        """Return the entry of a command; raise `CheckpointUnusableError` if the entry may have been dropped."""
         entry = self._index.find_entry(command_offset)
         if entry is None and command_offset >= self.first_known:
             self._require_unverified(
@@ -77,11 +80,11 @@ class BoundedIndex:
         return entry
 
     def first_command(self) -> int | None:
-        """Return the lowest command from the floor on, or None."""
+        """Return the lowest command offset from `floor` on, or None."""
         return next((command for command, _ in self.entries()), None)
 
     def last_command(self) -> int | None:
-        """Return the highest command, or None."""
+        """Return the highest command offset, or None."""
         return self._index.last_command()
 
     def delete_from(self, command_offset: int) -> int:
@@ -90,7 +93,7 @@ class BoundedIndex:
         return self._index.delete_from(command_offset)
 
     def entries(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the entries from the floor on."""
+        """Yield the entries of the commands from `floor` on."""
         return (item for item in self._index.entries() if item[0] >= self._floor)
 
     def _require_unverified(self, command_offset: int, problem: str) -> None:
@@ -101,7 +104,9 @@ class BoundedIndex:
 def check_continuation(
     checkpoint: VerificationCheckpoint, starts: Mapping[LogName, int], loss: Loss | None
 ) -> None:
-    """Raise `CheckpointUnusableError` if unread events were deleted, or an operator has accepted a loss since then."""
+    """Raise `CheckpointUnusableError` if events were deleted before a verification read them, or if an operator has
+    accepted a loss since the checkpoint. `starts`: start offset of each log.
+    """
     if starts["events"] > checkpoint.read_until["events"]:
         raise CheckpointUnusableError("events were deleted that no verify has read")
     if loss != checkpoint.loss:

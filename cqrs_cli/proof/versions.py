@@ -7,10 +7,10 @@ from cqrs_cli.proof.verdict import REASONS_BEFORE_STATE_LOOKUP
 
 
 class Versions:
-    """Checks the commands in order. If outcome and events differ, which `Rules` reports, the outcome is used."""
+    """Checks the commands in order. If outcome and events differ, the outcome counts, and `Rules` reports it."""
 
     def __init__(self, events_complete: bool, losses: Losses, dedup: DedupIndex, findings: Findings) -> None:
-        """`events_complete`: no event was deleted before a verification read it. Else an aggregate without a known
+        """`events_complete`: no event was deleted before a verification read it. If False, an aggregate without a known
         version may start at any version.
         """
         self.aggregate_count = 0

@@ -1,1 +1,1 @@
-"""Joins past commands with their results for `cqrs whatif`, and compares the results with the results of other code."""
+"""Joins past commands with their results for `cqrs whatif`, and compares them with the results of changed code."""

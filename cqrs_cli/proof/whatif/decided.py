@@ -1,6 +1,6 @@
 """Joins commands, outcomes and events for `cqrs whatif`, in the order of the commands.
 
-The logs are read side by side, command by command, so only the records of one command are in memory.
+The three logs are read in parallel, so only the records of one command are in memory.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,15 +26,15 @@ class HistoryError(Exception):
 
 
 class OwnerRecord(Struct, Generic[_T], frozen=True, gc=False):
-    """A decoded record of a log that owners write, with the offset of its command."""
+    """A decoded outcome or event."""
 
-    command_offset: int
+    command_offset: int  # offset of the command that led to this record
     record: Record
-    message: _T
+    message: _T  # the decoded record
 
 
 class Lookahead(Generic[_T]):
-    """An iterator over records in the order of their commands. `next_command` peeks at the next record."""
+    """Reads outcomes or events in the order of their commands. `next_command` peeks at the next record."""
 
     def __init__(self, records: Iterator[OwnerRecord[_T]]) -> None:
         self._records = records
@@ -52,7 +52,7 @@ class Lookahead(Generic[_T]):
             yield record
 
     def take_through(self, command_offset: int) -> list[OwnerRecord[_T]]:
-        """Return the next records of commands up to and including `command_offset`: for most commands, one record."""
+        """Return the next records of commands up to and including `command_offset`."""
         record, records = self._next, []
         while record is not None and record.command_offset <= command_offset:
             records.append(record)
@@ -66,7 +66,7 @@ class DecidedCommand(Struct, frozen=True, gc=False):
 
     record: Record
     outcome: OutcomeEnvelope
-    outcome_value: bytes  # the outcome as JSON
+    outcome_value: bytes  # the bytes of the outcome
     events: list[OwnerRecord[EventEnvelope]]
 
 

@@ -1,4 +1,4 @@
-"""The difference between the logged result of a command and the result of other code. Pure."""
+"""Compares the logged result of a command with the result of the changed code (`cqrs whatif --with`). Pure."""
 
 import re
 from collections.abc import Sequence
@@ -18,11 +18,10 @@ from cqrs_cli.core.stored import StoredState
 
 DifferenceKind = Literal["outcome", "events", "version", "state"]
 
-#: A difference's kind, old result and new result, such as `("outcome", "accepted", "rejected EXPIRED")`.
+#: (kind, logged result, simulated result) of a difference, such as `("outcome", "accepted", "rejected EXPIRED")`.
 Label = tuple[DifferenceKind, str, str]
 
-#: Messages in the outcomes of commands that failed without a decision by the code, because they killed workers, or
-#: because `decide` hung.
+#: The messages of outcomes `failed` of commands that killed workers, or at which `decide` hung.
 _POISON_MESSAGE = re.compile(
     r"it did not end within \d+ s|the worker died on it (once|\d+ times)|.* \(tried alone \d+ times\)",
     re.DOTALL,
@@ -32,15 +31,15 @@ _POISON_MESSAGE = re.compile(
 class HistoryDifference(NamedTuple):
     """One difference between the log and the simulation. A difference of states has no command.
 
-    `was` is the logged decision or state, `would` the simulated one, both in JSON. `was_result` and `would_result` are
-    short texts, such as `rejected BUSINESS_RULE OVERDRAWN` or `absent`.
+    `was`: the logged decision or state in JSON. `would`: the simulated decision or state in JSON. `was_result` and
+    `would_result` are short texts, such as `rejected BUSINESS_RULE OVERDRAWN` or `absent`.
     """
 
     kind: DifferenceKind
     was_result: str
     would_result: str
     partition: int
-    offset: int | None  # of the command
+    offset: int | None  # offset of the command
     subject: str | None
     id: str | None
     type: str | None
@@ -59,9 +58,9 @@ class HistoryDifference(NamedTuple):
 
 
 def poison_reason_of(outcome: OutcomeEnvelope) -> str | None:
-    """Return the message of a command that the owner failed because workers died on it or `decide` hung, else None.
+    """Return the message of the outcome if the command killed workers, or if `decide` hung at it; else None.
 
-    Such a command would kill a worker again, so its logged outcome is kept.
+    Such a command would kill a worker again, so a simulation repeats the logged outcome.
     """
     verdict = outcome.data
     message = verdict.message or ""
@@ -74,9 +73,9 @@ def was_given_up(outcome: OutcomeEnvelope) -> bool:
 
 
 def owner_clock(outcome: OutcomeEnvelope) -> int:
-    """Return the owner's time (ms) at which it found that the command had expired; 0 for any other outcome.
+    """Return the time (ms) by the owner's clock at which it decided an expired command; 0 for any other outcome.
 
-    Only the outcome of an expired command contains the owner's time.
+    Other outcomes do not contain this time.
     """
     decided_at = outcome.data.decidedat
     if not decided_at:
@@ -94,10 +93,10 @@ def compare_decisions(
     simulated: OutcomeEnvelope,
     simulated_events: Sequence[EventEnvelope],
 ) -> HistoryDifference | None:
-    """Return the difference of one command, or None. `aggregate` is the other code.
+    """Return the difference of one command, or None. `aggregate`: the changed code.
 
-    Messages are compared only for BUSINESS_RULE, because the aggregate chose their text. A logged event equals a new
-    event if the other code decodes both to equal values, even if their JSON differs.
+    Messages are compared only for BUSINESS_RULE, because only these texts come from the aggregate. Two events are equal
+    if the changed code decodes both to equal values, even if their JSON differs.
     """
     kind: DifferenceKind
     if _result(logged.data) != _result(simulated.data):

@@ -1,4 +1,4 @@
-"""The rules of `cqrs whatif --fail-on`: each limits how many differences the other code may cause. Pure."""
+"""The rules of `cqrs whatif --fail-on`. A rule limits how many differences the changed code may cause. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, get_args
 from cqrs_cli.core.messages.reasons import STATUSES, Reason
 from cqrs_cli.proof.whatif.difference import DifferenceKind, Label
 
-#: `decision` means every kind except `state`.
+#: `decision` matches every kind of difference except `state`.
 RuleKind = Literal[DifferenceKind, "decision"]
 
 _ANY = "any"
@@ -25,8 +25,7 @@ RULE_FORMS = (
 class DifferenceRule(NamedTuple):
     """A limit on the differences of a kind, or on the decisions whose result changes from `was` to `would`.
 
-    `was` and `would` are a status, a status and a reason, or also a code, such as `rejected BUSINESS_RULE OVERDRAWN`;
-    `any` means all results.
+    A result is `STATUS [REASON [CODE]]`, such as `rejected BUSINESS_RULE OVERDRAWN`; `any` matches all results.
     """
 
     text: str  # as the user wrote the rule
@@ -34,11 +33,12 @@ class DifferenceRule(NamedTuple):
     was: str
     would: str
     limit: Decimal
-    is_percentage: bool  # of the commands decided again; of the aggregates, if the kind is `state`
+    #: True: `limit` is a percentage of the commands, or of the aggregates if the kind is `state`.
+    is_percentage: bool
 
     @property
     def difference_kind(self) -> DifferenceKind:
-        """The kind of difference, or the gravest kind that the rule counts."""
+        """The kind of difference that the rule counts; `outcome` for a rule on decisions."""
         return "outcome" if self.kind == "decision" else self.kind
 
     def matches(self, label: Label) -> bool:
@@ -48,7 +48,9 @@ class DifferenceRule(NamedTuple):
         return is_of_kind and _begins_with(was, self.was) and _begins_with(would, self.would)
 
     def result(self, counts: Mapping[Label, int], commands: int, aggregates: int) -> "RuleResult":
-        """Compare the number of differences with the limit."""
+        """Compare the number of differences with the limit. `counts`: label → number of differences. `commands`,
+        `aggregates`: the numbers that were compared.
+        """
         count = sum(number for label, number in counts.items() if self.matches(label))
         total = aggregates if self.kind == "state" else commands
         excess = count * 100 > self.limit * total if self.is_percentage else count > self.limit
@@ -82,7 +84,7 @@ def parse_rule(text: str) -> DifferenceRule:
 
 
 def _parse_result(text: str) -> str:
-    """Return `STATUS [REASON [CODE]]`; a misspelled status or reason is an error, as it would never match."""
+    """Return the result without extra spaces; raise `ValueError` for an unknown status or reason."""
     words = text.split(maxsplit=2)
     status, reason = (*words, "", "")[:2]
     if words != [_ANY] and not (status in STATUSES and (not reason or reason in Reason.__members__)):
