@@ -13,11 +13,14 @@ MAX_MESSAGE = 500
 
 
 class LastError(Struct, frozen=True):
-    """Sample: `LastError("KeyError", "process checkout raised on order.Placed …", 250, 1765532418123)`."""
+    """An error of a process manager or projection, such as
+    `LastError("KeyError", "process checkout raised on order.Placed …", 250, 1765532418123)`.
+    """
 
     type: str  # name of the exception's class
     message: str
-    offset: int  # of the event, or the position at which the process manager or projection waits
+    #: Offset of the event that failed, or the position at which the process manager or projection waits.
+    offset: int
     time: int  # ms since the epoch
 
     def document(self) -> dict[str, Any]:
@@ -31,6 +34,6 @@ class LastError(Struct, frozen=True):
 
 
 def last_error(error: BaseException, message: str, offset: int) -> LastError:
-    """Return an error of now, with the type of its cause."""
+    """Return the stored form of an error with the current time. Its type is the class of `error.__cause__`, if any."""
     name = type(error.__cause__ or error).__name__
     return LastError(name, truncate(message, MAX_MESSAGE), offset, time.time_ns() // 1_000_000)

@@ -1,6 +1,6 @@
-"""The plan and the progress of subscriptions, as far as they are equal for process managers and projections.
+"""The common parts of the plans and progress of process managers and projections.
 
-A subscription reads the events of an aggregate's partitions. A handler turns them into results, and a sink stores the
+A subscription reads the events of an aggregate's partitions. A handler turns events into results. A sink stores the
 results together with the position up to which they are complete.
 """
 
@@ -23,14 +23,14 @@ _P = TypeVar("_P")
 
 
 class EventsTopic(NamedTuple):
-    """An events topic in the cluster. `key_space`: the key space when the plan was created, without later splits."""
+    """An events topic in the cluster."""
 
     topic_id: str
-    partitions: int
-    key_space: KeySpace
+    partitions: int  # partition count
+    key_space: KeySpace  # the key space when the plan was created; it lacks later splits
 
     def is_child_partition(self, partition: int) -> bool:
-        """Return True for a child partition: other partitions contain earlier events of its keys."""
+        """Return True for a child partition. Its parents have earlier events of its keys."""
         return self.key_space.parent(partition) is not None
 
 
@@ -45,7 +45,7 @@ class SubscriptionPlan:
     events_topics: Mapping[str, EventsTopic]  # topic → description
 
     def read_key_space(self, source: EventPartition) -> KeySpace:
-        """Return the current key space of the aggregate. Only an aggregate that was repartitioned has a history."""
+        """Return the current key space of the aggregate, with splits since the plan was created."""
         topic = self.events_topics[source.topic]
         if not topic.key_space.was_repartitioned:
             return topic.key_space
@@ -90,7 +90,7 @@ def event_partitions(
 
 
 class SubscriptionResult(Protocol):
-    """The result of a subscription: the number of handled events, and seconds since the epoch."""
+    """The result of a subscription: the number of handled events; start and end in seconds since the epoch."""
 
     @property
     def events(self) -> int: ...
@@ -107,8 +107,8 @@ class SubscriptionProgress(Generic[_P]):
     polled_at: float  # time of the last poll, monotonic seconds
     positions: Mapping[_P, int]  # subscribed partition → offset of the first event that is not complete
     ends: Mapping[_P, int]  # subscribed partition → end offset of its log
-    events: int = 0  # handled events, known at the end
-    seconds: float = 0.0  # duration of the work, known at the end
+    events: int = 0  # number of handled events; 0 until the run ends
+    seconds: float = 0.0  # duration of the run's work; 0 until the run ends
     resubmissions: int = 0  # number of resubmitted tasks
 
     def with_results(self, results: Sequence[SubscriptionResult], **totals: Any) -> Self:
@@ -120,12 +120,12 @@ class SubscriptionProgress(Generic[_P]):
 
     @property
     def position(self) -> int:
-        """The sum of all positions; it rises with every batch."""
+        """The sum of all positions. It rises with every batch, so an unchanged sum shows that nothing happened."""
         return sum(self.positions.values())
 
     @property
     def partition_lags(self) -> dict[_P, int]:
-        """Number of records before the end of each partition that are not complete."""
+        """Subscribed partition → number of offsets from the position to the end of the log."""
         return {
             partition: max(0, end - self.positions.get(partition, 0)) for partition, end in self.ends.items()
         }

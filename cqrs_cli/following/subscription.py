@@ -6,13 +6,13 @@ from cqrs_cli.ownership.loop import Loop, Sink
 
 
 class SubscriptionLoop(Loop):
-    """The loop of one subscription. `process_batch` gives the results of events to the sink."""
+    """The loop of one subscription. Subclasses implement `process_batch`, which passes results to the sink."""
 
     def __init__(self, session: Sink, tail: Tail, position: int, end_offset: int | None) -> None:
         """`tail` reads the events from `position` on."""
         super().__init__(session, position, end_offset)
         self.tail = tail
-        self.polled_until = position  # the offset up to which events were polled
+        self.polled_until = position  # offset after the last event that was polled
 
     def poll(self) -> list[Record]:
         limit = self.session.limit

@@ -25,21 +25,21 @@ from cqrs_cli.following.gateway.token import Tokens
 
 
 class _AnyPathConvertor(PathConvertor):
-    """Matches any path. Starlette's own convertor matches no line ends, which an aggregate's id may contain."""
+    """Matches any path. Starlette's own convertor rejects line ends, but an aggregate's id may contain them."""
 
     regex = "(?s:.*)"
 
 
 register_url_convertor("any", _AnyPathConvertor())
 
-#: First path segments that the gateway itself uses.
+#: First path segments that cannot be names of aggregates, because the gateway uses them itself.
 RESERVED_PATHS = frozenset({"api", "assets", "healthz", "readyz", "metrics", "openapi.json"})
 
 
 def make_app(
     gateway: Gateway, hosts: Collection[str], tokens: Tokens, console: ConsoleHandler | None = None
 ) -> Starlette:
-    """Return the ASGI application, with or without a console.
+    """Return the ASGI application. `console`: handles the paths of the console; None: there is no console.
 
     Raises `ConfigurationError` for an aggregate whose name is a path of the gateway.
     """

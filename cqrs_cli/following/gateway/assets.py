@@ -56,7 +56,7 @@ class Asset(NamedTuple):
 
 
 class Assets:
-    """All files of the console, which are read once."""
+    """All files of the console. They are read into memory when this object is created."""
 
     def __init__(self) -> None:
         web = resources.files("cqrs_cli.following.gateway").joinpath("web")

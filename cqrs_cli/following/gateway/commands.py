@@ -159,7 +159,7 @@ def _command_of(aggregate: Aggregate, command: str) -> tuple[str, type[Command],
 
 
 def read_attributes(headers: Mapping[str, str], actor: str = "") -> Attributes:
-    """Return the command attributes in the headers of a request, and its token's name; raises `Problem` 400."""
+    """Return the command attributes in the headers of a request; raises `Problem` 400. `actor`: the token's name."""
     propagated: dict[str, Any] = {name: _header_text(headers, name) for name in PROPAGATED}
     return Attributes(
         id=_header_text(headers, "idempotency-key"),

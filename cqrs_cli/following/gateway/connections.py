@@ -1,8 +1,8 @@
-"""Limits for connections: idle connections, and clients that do not receive their response, are closed.
+"""Limits for connections: closes idle connections, and connections whose clients do not receive their responses.
 
-uvicorn counts connections and responds with 503 above its limit. So clients that only connect, which needs no token,
-could block all others. Here the limit applies to requests (`guard.RequestLimit`). A connection without a request has a
-timeout, and at the connection limit a new connection closes the longest idle one.
+uvicorn limits the number of connections, and responds with 503 above its limit. Clients that only connect need no
+token, so they could block all other clients. Here the limit applies to requests (`guard.RequestLimit`). A connection
+without a request has a timeout. At the connection limit, a new connection closes the connection that was idle longest.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from cqrs_cli.following.gateway.gateway import GatewayLimits
 
 
 class IdleConnections:
-    """The connections without a request, longest idle first."""
+    """The connections without a request. The connection that was idle longest comes first."""
 
     def __init__(self, limits: GatewayLimits) -> None:
         self.limits = limits
@@ -29,7 +29,7 @@ class IdleConnections:
         self._idle.pop(connection, None)
 
     def make_room(self, connected: int) -> None:
-        """Close the longest idle connection if more than the limit are connected."""
+        """Close the longest idle connection if `connected`, the number of connections, is above the limit."""
         if connected > self.limits.max_connections and self._idle:
             oldest = next(iter(self._idle))
             self.mark_busy(oldest)

@@ -1,7 +1,7 @@
 """The event buffer of streams: the newest events of an aggregate, in memory.
 
-Each stream has its own position and takes the events after it. A slow stream costs no memory except its position. A
-stream whose position is before the oldest buffered event reads the topic.
+Each stream has its own position, and reads the events from this position on. So a slow stream needs no buffer of its
+own. A stream whose position is before the oldest buffered event reads the topic.
 """
 
 import threading
@@ -21,7 +21,7 @@ from cqrs_cli.core.messages.record import Record
 _BUFFER_BYTES = 8 * 1024 * 1024
 
 
-#: Bytes of events that a stream takes at once: few, since the connection buffers what its client has not received yet.
+#: Bytes of events that a stream reads at once (a page). The connection buffers a page until its client has received it.
 _PAGE_BYTES = 256 * 1024
 
 
@@ -58,13 +58,13 @@ def to_stream_event(partition: int, record: Record, aggregate: Aggregate | None 
 
 
 class EventBuffer:
-    """The newest events of each partition. One thread adds events, other threads take them."""
+    """The newest events of each partition. One thread appends events, other threads read them."""
 
     def __init__(self, starts: Mapping[int, int], buffer_bytes: int = _BUFFER_BYTES) -> None:
         """`starts`: the first offset of each partition to follow."""
         self._lock = threading.Lock()
         self._buffer_bytes = buffer_bytes
-        self._starts = dict(starts)  # partition → the offset from which on all events are in memory
+        self._starts = dict(starts)  # partition → offset; this event and all later events are in memory
         self._ends = dict(starts)
         self._events: dict[int, deque[StreamEvent]] = {partition: deque() for partition in starts}
         self._bytes = dict.fromkeys(starts, 0)
@@ -77,7 +77,7 @@ class EventBuffer:
 
     @property
     def ends(self) -> dict[int, int]:
-        """The next offset of each partition."""
+        """Partition → offset after the newest event."""
         with self._lock:
             return dict(self._ends)
 
@@ -95,9 +95,9 @@ class EventBuffer:
                 self._starts[partition] = oldest.offset + 1
 
     def events_from(self, partition: int, position: int, limit: int) -> list[StreamEvent] | None:
-        """Return up to `limit` events from offset `position` on, but at most a page of bytes.
+        """Return up to `limit` events from offset `position` on, but at most `_PAGE_BYTES`.
 
-        Return None if the events at `position` are no longer in memory.
+        Return None if the event at `position` is no longer in memory.
         """
         with self._lock:
             if position < self._starts[partition]:
@@ -112,7 +112,7 @@ class EventBuffer:
 
 
 def first_page(events: Iterable[StreamEvent]) -> list[StreamEvent]:
-    """Return the first events, up to a page of bytes but at least one event."""
+    """Return the first events: at most `_PAGE_BYTES`, but at least one event."""
     page: list[StreamEvent] = []
     size = 0
     for event in events:

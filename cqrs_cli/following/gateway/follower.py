@@ -1,4 +1,4 @@
-"""Follows the events of one aggregate in a thread, and updates replicas and the event buffer of the streams."""
+"""Follows the events of one aggregate in a thread: folds them into replicas, and appends them to the event buffer."""
 
 import threading
 import time
@@ -40,12 +40,13 @@ _PARTITIONS_INTERVAL = 5.0
 
 
 class AggregateFollower:
-    """The states and newest events of one aggregate, from `start` to `close`, in all partitions including new ones.
+    """Keeps the states and newest events of one aggregate up to date, from `start` to `close`, in all partitions. It
+    finds partitions that are added meanwhile.
 
-    Personal values are redacted in states, and null in buffered events: the folder holds no personal data.
+    Personal values are redacted in states, and null in buffered events. So the gateway stores no personal data.
     `decrypting_codec` decrypts events from the topic for the streams that may see personal values.
 
-    The follower's thread calls `on_arrival` after each batch. `error` is set if an error has ended the follower.
+    The follower's thread calls `on_arrival` after each batch. `error`: the error that has ended the follower, or None.
     """
 
     def __init__(
@@ -65,8 +66,8 @@ class AggregateFollower:
         self._aggregate_topics, self._folder, self._report = aggregate_topics, folder, report
         self._is_outage_reported = False
         self.redacting_codec = redacting_codec(connection, aggregate)
-        # The keys are read again for each page, because streams at different positions share this codec: it does not
-        # only move forward in the log.
+        # `max_key_age=0`: the keys are read again for each page, because streams at different positions share this
+        # codec.
         self.decrypting_codec = decrypting_codec(connection, self.topics, aggregate, max_key_age=0)
         first_count = aggregate_topics.partitions  # used if the aggregate is never repartitioned
         self.key_space = FollowedKeySpace(
@@ -138,14 +139,16 @@ class AggregateFollower:
         return ends_at_start
 
     def _has_new_partitions(self) -> bool:
-        """Return True if there are more partitions to follow: new partitions, or partitions whose parents are done."""
+        """Return True if there are more partitions to follow: new partitions, or partitions whose parents have been
+        folded up to the split.
+        """
         count = readers.partition_count(self.connection, self.topics.events)
         if count > self.partition_count or len(self._followed_partitions) < self.partition_count:
             self._open_replicas(count)
         return self._readable_positions().keys() != self._followed_partitions
 
     def _readable_positions(self) -> dict[int, int]:
-        """Return the positions of the partitions that are being read or may be read now."""
+        """Return partition → position, for the partitions that are being read or may be read now."""
         positions = {partition: replica.position for partition, replica in self.replicas.items()}
         return {
             partition: position
@@ -179,7 +182,7 @@ class AggregateFollower:
         return self.error is None and self.lag() == 0
 
     def lag(self) -> int:
-        """Return the number of offsets between the folded positions and the last events at the start."""
+        """Return the number of offsets that existed at the start and are not folded yet."""
         return sum(
             max(0, end - self.replicas[partition].position) for partition, end in self._ends_at_start.items()
         )

@@ -61,9 +61,9 @@ class EventNotifier:
 
 
 class Budget:
-    """A memory quota in bytes that many requests share.
+    """A memory quota in bytes that all requests share.
 
-    While no bytes are reserved, a request may exceed the quota, so that every single request can be answered.
+    While no bytes are reserved, one request may exceed the quota. So every request can be answered when it is alone.
     """
 
     def __init__(self, limit: int, purpose: str) -> None:
@@ -112,7 +112,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class GatewayLimits:
-    """Limits for a single request and for all requests together."""
+    """Limits for each request, and for all requests together."""
 
     body_bytes: int = 1_048_576  # bytes of one request body
     total_body_bytes: int = 64 << 20  # bytes of all request bodies, until their commands have an outcome
@@ -155,15 +155,15 @@ class Gateway:
     followers: Mapping[str, AggregateFollower]
     sender: BackgroundSender | None
     limits: GatewayLimits = field(default_factory=GatewayLimits)
-    decision_settings: DecisionSettings | None = None  # of the owners, for dry runs
+    decision_settings: DecisionSettings | None = None  # the settings of the owners, for dry runs
     notifiers: dict[str, EventNotifier] = field(default_factory=dict)
     read_slots: asyncio.Semaphore = field(init=False)
     topic_stream_slots: asyncio.Semaphore = field(init=False)
     body_budget: Budget = field(init=False)
     response_budget: Budget = field(init=False)
-    requests: int = 0  # requests in progress
-    streams: int = 0  # open streams
-    is_stopping: bool = False  # open streams end, and their clients connect again later
+    requests: int = 0  # number of requests in progress
+    streams: int = 0  # number of open streams
+    is_stopping: bool = False  # True: streams end, so that their clients connect to another gateway or later
 
     def __post_init__(self) -> None:
         self.read_slots = asyncio.Semaphore(self.limits.max_reads)
@@ -200,7 +200,7 @@ class Gateway:
 
 
 class ConsoleHandler(Protocol):
-    """Handles the paths of the console, which the gateway does not know."""
+    """Handles the paths below `/api/`. The console implements it, so the gateway does not import the console."""
 
     @property
     def api_paths(self) -> dict[str, Any]:

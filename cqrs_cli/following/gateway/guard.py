@@ -1,7 +1,8 @@
 """Access checks of each request: host name, token, and the size and duration of its body.
 
-The Host header is checked because another site can point its own name at this gateway (DNS rebinding). Commands need
-`application/json`, which pages of other sites cannot send, because the gateway does not permit it (CORS).
+The Host header is checked because another site can point its own name at this gateway (DNS rebinding). The body of a
+command must be `application/json`: browsers ask before a page of another site may send this type (CORS), and the
+gateway does not permit it.
 """
 
 import asyncio
@@ -134,6 +135,6 @@ async def read_body(request: Request, limits: GatewayLimits, reservation: Reserv
 
 
 def require_json(request: Request) -> None:
-    """Raise `Problem` 415 unless the body is declared as JSON, which pages of other sites cannot do."""
+    """Raise `Problem` 415 unless the body is declared as JSON. Pages of other sites cannot declare this type."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise Problem(415, "the body must be application/json")

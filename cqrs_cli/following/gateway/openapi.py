@@ -19,7 +19,10 @@ _REFERENCE_TEMPLATE = "#/components/schemas/{name}"
 def describe_api(
     aggregates: Iterable[Aggregate], read_only: bool, with_token: bool, erases: bool = False
 ) -> dict[str, Any]:
-    """Return the OpenAPI document. msgspec makes the schema names of equally named classes in two aggregates unique."""
+    """Return the OpenAPI document. `erases`: a token has the right to erase, so the path of `cqrs.Erase` is included.
+
+    Two aggregates may have classes of the same name: msgspec makes the schema names unique.
+    """
     aggregates = list(aggregates)
     classes: list[type] = [
         message_class

@@ -32,7 +32,7 @@ class FoldedDocument(NamedTuple):
 
     version: int
     body: bytes  # JSON
-    has_personal_values: bool  # of the body
+    has_personal_values: bool  # True if the body has decrypted personal values
     kid: str  # id of the aggregate's current data key; empty without a key
 
     def headers(self, with_tag: bool = True) -> dict[str, str]:
@@ -42,7 +42,9 @@ class FoldedDocument(NamedTuple):
 
 
 async def handle_state(gateway: Gateway, request: Request, aggregate: str, aggregate_id: str) -> Response:
-    """Respond with the aggregate: now, at a version, at a time, or once it has reached a version."""
+    """Respond with the aggregate's current state, its state at a version or time, or its state once it has reached a
+    version.
+    """
     follower, parameters = (
         gateway.follower(aggregate),
         query_parameters(request, "version", "at", "at_least", "wait"),

@@ -39,10 +39,11 @@ class Replica:
         initial_count: int,
         parent: "Replica | None" = None,
     ) -> None:
-        """`folder` holds the gateway's shards of this aggregate; `bounds` is (start, end) of the events partition.
+        """`folder`: the folder of the gateway's shards of this aggregate. `bounds`: (start, end) of the events
+        partition.
 
         `initial_count`: the number of partitions when this partition was added. `parent`: the replica of the parent
-        partition, which had this partition's keys before the split, and holds all their events up to the split.
+        partition, which has the events of this partition's keys before the split.
         """
         self._log, self._aggregate, self._parent = log, aggregate, parent
         self._lock = threading.Lock()  # LMDB's map must not grow during a read
@@ -67,7 +68,7 @@ class Replica:
             raise
 
     def _open_shard(self, path: Path, identity: Identity) -> Shard:
-        """Open the shard. Replace it with a new shard if the log no longer has its last folded event."""
+        """Open the shard. If the log no longer has the last event that was folded into it, open a new shard instead."""
         shard = open_shard(path, identity).store
         if reason := history_mismatch(self._log, shard.positions().last_event, None):
             reached("message", text=f"the state in {path} is from a lost history: {reason}")
@@ -112,7 +113,7 @@ class Replica:
                 self._cache.fold(positions, states)
 
     def _copy_from_parent(self, parent: "Replica", records: list[Record]) -> None:
-        """Copy the states of aggregates that occur here for the first time from the parent, which stays unchanged."""
+        """Copy states from the parent's replica, for the aggregates of these records that this shard lacks."""
         ids = {(record.key or b"").decode(errors="replace") for record in records}
         with self._lock, self._store.view() as view:
             new_ids = {id for id in ids if view.find_state(id) is None}
@@ -126,7 +127,7 @@ class Replica:
     def state_of(self, aggregate_id: str) -> StoredState | None:
         """Return the current state of an aggregate; None if it does not exist.
 
-        Without an event since the split, the state comes from the parent's replica.
+        If the aggregate has no event since the split, its state comes from the parent's replica.
         """
         with self._lock, self._store.view() as view:
             state = view.find_state(aggregate_id)
@@ -142,7 +143,7 @@ class Replica:
             return self._store.page(prefix, after, limit)
 
     def aggregate_count(self) -> int:
-        """Return the number of aggregates, without inherited aggregates, which the parent counts."""
+        """Return the number of aggregates. Aggregates that the parent's replica also has are counted there."""
         with self._lock:
             return self._store.count() - self.inherited_count
 

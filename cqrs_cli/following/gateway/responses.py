@@ -14,8 +14,8 @@ from cqrs_cli.client.command_outcome import CommandOutcome
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.following.gateway.gateway import Problem, Reservation
 
-#: HTTP status by the reason of an outcome that was not accepted. For other reasons it is 422 if the command was
-#: rejected, and 400 if it failed.
+#: Reason of an outcome → HTTP status. For other reasons, the status is 422 if the command was rejected, and 400 if it
+#: failed.
 _STATUS_BY_REASON = {
     "VERSION_CONFLICT": 409,
     "NOT_FOUND": 409,
@@ -38,7 +38,7 @@ _PIECE_BYTES = 64 * 1024
 class LargeDocument(Response):
     """A JSON response that is sent in pieces. Its bytes stay reserved until the last piece is sent.
 
-    The connection buffers bytes that its client has not received yet. So it buffers a piece, not the whole document.
+    The connection buffers bytes that its client has not received yet: with pieces, at most one piece.
     """
 
     def __init__(
@@ -77,7 +77,9 @@ def nullify_personal(document: dict[str, Any], aggregate: Aggregate) -> None:
 
 
 def etag(version: int, kid: str | None = None) -> str:
-    """Return the entity tag of an aggregate at a version; `kid`: id of the data key that decrypted personal fields."""
+    """Return the entity tag of an aggregate. `kid`: the id of the data key that decrypted its personal fields; None if
+    they are null.
+    """
     return f'"{version}"' if kid is None else f'"{version}-{kid}"'
 
 

@@ -30,8 +30,8 @@ from cqrs_cli.system.lock import try_lock
 #: Timeout in seconds for open requests when the gateway stops; streams are closed then.
 _SHUTDOWN_TIMEOUT = 5
 
-#: The length of the kernel's queue of connections that the gateway has not accepted yet. The gateway may accept all of
-#: them at once, so it keeps a file descriptor for each.
+#: The length of the kernel's queue of connections that the gateway has not accepted yet. The gateway may accept all
+#: queued connections at once, so it reserves a file descriptor for each.
 _BACKLOG = 512
 
 
@@ -118,7 +118,7 @@ class GatewayServer(uvicorn.Server):
         await super().startup(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the streams, which would not end by themselves, then wait for the other requests."""
+        """End the streams, because they would never end by themselves. Then wait for the other requests."""
         self.gateway.is_stopping = True
         for notifier in self.gateway.notifiers.values():
             notifier.notify()
@@ -139,13 +139,15 @@ class GatewayServer(uvicorn.Server):
         return wake
 
 
-#: File descriptors of a gateway besides its connections: for each partition (its shard), for each aggregate (its
-#: reader), and for the gateway (the command sender and concurrent topic reads).
+#: Numbers of file descriptors besides the connections: for each partition (its shard), for each aggregate (its
+#: consumer), and for the gateway (the command sender and concurrent topic reads).
 _FILES_PER_PARTITION, _FILES_PER_AGGREGATE, _FILES_OF_GATEWAY = 4, 40, 250
 
 
 def limits_for(followers: Collection[AggregateFollower]) -> GatewayLimits:
-    """Return the limits, reduced to the available file descriptors; raises the soft descriptor limit if possible."""
+    """Increase the soft limit of file descriptors if possible, and return the limits that fit the available
+    descriptors.
+    """
     limits = GatewayLimits()
     used_descriptors = (
         _FILES_OF_GATEWAY

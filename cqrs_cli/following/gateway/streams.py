@@ -28,14 +28,14 @@ from cqrs_cli.ownership.complete_events import check_starts
 #: Line endings in a stream. U+2028 and similar characters are no line endings, so JSON may contain them.
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
-#: Events that a stream takes at once.
+#: Maximum number of events that a stream reads at once.
 _PAGE_EVENTS = 200
 
-#: After each page a stream sleeps for this factor times the duration of its work times the number of other streams. So
-#: most of the processor remains for other requests.
+#: After each page, a stream sleeps for the duration of its work × the number of other streams × this factor. So most of
+#: the processor time remains for other requests.
 _SLEEP_FACTOR = 3.0
 
-#: Seconds without an event until a comment shows that the stream is alive.
+#: Seconds without an event until a stream sends a comment, which shows that the connection is alive.
 _KEEPALIVE_INTERVAL = 15.0
 
 
@@ -121,11 +121,12 @@ async def _next_events(
     held_slot: AsyncExitStack,
     decrypts: bool,
 ) -> tuple[list[StreamEvent], int]:
-    """Return the next events of a partition and the offset after them, from memory or (older events) from the topic.
+    """Return the next events of a partition and the offset after them, from the event buffer or, for older events, from
+    the topic.
 
-    With `decrypts` the events always come from the topic, because memory holds no personal values. Events read from the
-    topic are not shared with other streams, so each such stream needs its own memory for them. To limit this memory,
-    a stream may hold such events only while it has a slot, which it has until `held_slot` is closed.
+    With `decrypts` the events always come from the topic, because the buffer has no personal values. Events from the
+    topic need memory for each stream. To limit this memory, a stream waits for a slot, and has it until `held_slot` is
+    closed.
     """
     events = None if decrypts else follower.event_buffer.events_from(partition, position, _PAGE_EVENTS)
     if events is None:

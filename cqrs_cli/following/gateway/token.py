@@ -25,7 +25,7 @@ class Access(NamedTuple):
     name: str = ""
 
 
-#: The access of each token. Without tokens, no request needs a token.
+#: Token → access. An empty mapping means that no request needs a token.
 Tokens = Mapping[str, Access]
 NO_TOKENS: Tokens = MappingProxyType({})
 
@@ -34,9 +34,9 @@ LOCAL_ACCESS = Access(frozenset({"read", "send", "operate"}))
 
 
 def find_access(tokens: Tokens, sent_token: str) -> Access | None:
-    """Return the access of a request with this token, None for an unknown token.
+    """Return the access of a request with this token; None for an unknown token.
 
-    The time does not depend on the characters of the token.
+    The duration does not depend on the token's characters, so attackers cannot guess a token step by step.
     """
     found: Access | None = None
     for token, access in tokens.items():

@@ -1,4 +1,4 @@
-"""Run a blocking topic read for a request: in a thread, with bounded concurrency, cancelled on disconnect."""
+"""Runs the blocking topic read of a request: in a thread, with bounded concurrency, cancelled on disconnect."""
 
 import asyncio
 import threading

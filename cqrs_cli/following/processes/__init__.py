@@ -1,6 +1,6 @@
 """Process managers: events of aggregates become commands for aggregates, exactly once for each event. Needs no Spark.
 
-Each pair of process manager and events partition has one owner, as each commands partition has:
+Each pair of process manager and events partition has one owner:
 
 | step | what happens | function |
 |---|---|---|
@@ -11,5 +11,5 @@ Each pair of process manager and events partition has one owner, as each command
 | 4 any error | close the owner, judge the claim, start another owner, or end | `ownership.supervisor.Supervisor` |
 
 The table in `ownership` lists the reaction to each error. A missing commands topic ends the run after a timeout. If a
-single record cannot be committed, then a topic rejects the commands for this event, and the process manager stops.
+topic rejects the commands for an event, the process manager stops at this event.
 """

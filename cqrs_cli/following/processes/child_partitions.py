@@ -1,7 +1,7 @@
-"""First positions of child partitions: only the owner of the parent partition writes them.
+"""The first position of a child partition, which the owner of its parent partition writes.
 
-The owner of a child partition itself could not distinguish two cases. A new process manager must skip past events of
-the partition, but a process manager that has read the parent up to the split must read all events of the child.
+The owner of the child partition could not distinguish two cases. A new process manager must skip the existing events of
+the child, but a process manager that has read the parent up to the split must read all events of the child.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,15 +19,12 @@ _HISTORY_INTERVAL = 1.0
 
 
 class ChildPartitions:
-    """The child partitions of one owner's partition.
-
-    The partition history is only read for aggregates with repartitionings.
-    """
+    """The child partitions of one owner's partition, and their first positions."""
 
     def __init__(
         self, plan: ProcessPlan, subscription: Subscription, positions: Mapping[bytes, ProcessPosition]
     ) -> None:
-        """`positions`: the recorded positions, which the owner has read after its fence."""
+        """`positions`: the recorded positions by key (`position_key`), read after the owner's fence."""
         self._plan, self._source = plan, subscription.source
         self._topic = plan.events_topics[subscription.source.topic]
         self._recorded_offsets = {
@@ -48,10 +45,10 @@ class ChildPartitions:
         return self._topic.is_child_partition(self._source.partition)
 
     def start_positions_at_end(self) -> dict[EventPartition, ProcessPosition]:
-        """Return the first positions of child partitions for a new process manager that starts at the end of the log.
+        """Return the first positions of the descendants, for a new process manager that starts at the end of the log.
 
-        The positions are after the last event of each child partition. The caller has measured the end of its own
-        partition before, so a later split is after this end.
+        Each position is after the last event of the descendant. The caller must have read the end of its own partition
+        before, so that a split in between is after this end, and is handled by `due_positions`.
         """
         key_space = self._key_space.current
         descendants = self._without_position(  # they have keys of the partition, directly or through other partitions
@@ -69,7 +66,9 @@ class ChildPartitions:
         return {source: self._first_position(ends[source.partition][1]) for source in descendants}
 
     def due_positions(self, position: int) -> dict[EventPartition, ProcessPosition]:
-        """Return the first positions of pending child partitions whose split is at or before `position`, each once."""
+        """Return the first positions of the child partitions whose split is at or before `position`. Each child is
+        returned only once.
+        """
         offsets = {**self._recorded_offsets, self._source.partition: position}
         due = {
             source for source in self._pending if self._key_space.is_ready(source.partition, lambda: offsets)
@@ -85,7 +84,7 @@ class ChildPartitions:
         }
 
     def _first_position(self, offset: int) -> ProcessPosition:
-        """Return a position without a current owner: its first owner starts as after a run that has ended."""
+        """Return a position with a terminal claim, so that the child's first owner need not wait for another owner."""
         topic = self._topic
         claim = Claim(0, "", TERMINAL, TERMINAL, 0, topic.topic_id, topic.partitions)
         return ProcessPosition(offset, claim, start=offset)

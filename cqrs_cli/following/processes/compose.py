@@ -32,7 +32,7 @@ class CommandComposer(Composer):
     def output_topics(
         process: Process, module: ModuleType, aggregates: Collection[str], root: Path
     ) -> set[str]:
-        """Return the commands topics of the aggregates in `Send("…")` literals of the code."""
+        """Return the commands topics of the aggregates that the code names in `Send("AGGREGATE", …)`."""
         output_topics = set()
         for name, line in _send_literals(module):
             if name not in aggregates:

@@ -1,7 +1,6 @@
-"""The handler of a subscription: composes the records that an event causes, with deterministic ids.
+"""The interface of composers. A composer turns the values that `react` returns for an event into records.
 
-One transaction writes these records together with the position after the event. `load.COMPOSERS` has the composer of
-each kind of process manager.
+The records have deterministic ids. `load.COMPOSERS` has the composer of each kind of process manager.
 """
 
 from abc import ABC, abstractmethod
@@ -26,12 +25,12 @@ from cqrs_cli.errors import CqrsError
 from cqrs_cli.following.processes.plan import OutputTopic
 from cqrs_cli.kafka.topics.partitioner import Partitioner, producer_partition
 
-#: Maximum bytes of records for one event, because one transaction contains all of them.
+#: Maximum bytes of the records for one event. One transaction contains all of these records.
 MAX_EVENT_BYTES = 8 * 1024 * 1024
 
 
 class ComposedRecord(NamedTuple):
-    """A record, and its payloads, which must be stored before the record is written."""
+    """A record and its payloads. The payloads must be uploaded before the record is written."""
 
     topic: str
     value: bytes
@@ -41,7 +40,7 @@ class ComposedRecord(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the record, including stored payloads."""
+        """Number of bytes of the record and its payloads."""
         return len(self.value) + sum(map(len, self.payloads.values()))
 
 
@@ -67,8 +66,8 @@ class Composer(ABC):
         load: Callable[[str], Aggregate],
         codec: RecordCodec = AS_STORED,
     ) -> None:
-        """`outputs`: the topics that it may write to, by their names without prefix. `load` returns an aggregate.
-        `codec` replaces large data by references, if it has a payload store.
+        """`outputs`: name of a topic without prefix → topic that the process manager may write to. `load` returns the
+        aggregate with a name. `codec` replaces large data by payload references, if it has a payload store.
         """
         self._name, self._process, self._outputs = name, process, outputs
         self._partitioner, self._load, self._codec = partitioner, cache(load), codec
@@ -77,7 +76,7 @@ class Composer(ABC):
     @staticmethod
     @abstractmethod
     def output_topics(process: Any, module: ModuleType, aggregates: Collection[str], root: Path) -> set[str]:
-        """Return the topics, without prefix, that the process manager's code names. They must exist when a run starts.
+        """Return the topics (without prefix) in the process manager's code. They must exist when a run starts.
 
         Raises `ConfigurationError` for a name that cannot be an output topic.
         """
@@ -114,7 +113,7 @@ class Composer(ABC):
     def _record(
         self, recorded: Recorded[Event], topic: str, key: str, wire_type: str, data: bytes, **attributes: Any
     ) -> ComposedRecord:
-        """Return a CloudEvent for the output `topic`, which is caused by the event."""
+        """Return a CloudEvent for the output `topic`. Its causation id is the id of the event."""
         output, correlation = self._outputs[topic], recorded.correlation_id or None
         all_attributes = Attributes(
             correlation=correlation,

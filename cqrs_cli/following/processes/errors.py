@@ -1,7 +1,7 @@
-"""Error texts about stopped or blocked process managers, with the way to continue.
+"""Errors of stopped or blocked process managers, with the way to continue.
 
-Poison-record detection (`ownership.poison_detection`) finds an event on which workers die; the process manager stops at
-it.
+Poison-record detection (`ownership.poison_detection`) finds an event that kills workers. The process manager stops at
+this event.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ class PoisonEvent(NamedTuple):
 
 
 def poison_event(suspects: Suspects | None) -> PoisonEvent | None:
-    """Return the event on which workers have died often enough; None if there is none."""
+    """Return the event that has killed workers `ATTEMPTS` times; None if there is no such event."""
     culprit = None if suspects is None else suspects.culprit
     if culprit is None or culprit.attempts < ATTEMPTS:
         return None
@@ -55,7 +55,7 @@ def recreated_topic_error(subscription: Subscription) -> CqrsError:
 
 
 def missing_topic_error(plan: ProcessPlan, subscription: Subscription) -> CqrsError:
-    """Return the error with the names of missing topics; raises `UnavailableError` without a broker."""
+    """Return the error with the names of the missing topics; raises `UnavailableError` if no broker responds."""
     names = [plan.topics(subscription).positions_topic, subscription.source.topic]
     names += [output.topic for output in plan.outputs.values()]
     with Admin(plan.connection) as admin:

@@ -1,8 +1,8 @@
-"""Resolves an in-doubt transaction of a process manager's writer: commits or aborts all of it (`deciding.in_doubt`).
+"""Resolves an in-doubt transaction of a process manager's writer: commits or aborts it on all partitions.
 
-Kafka may complete a transaction and still leave it open on some partitions. Until it is resolved, it may hide positions
-from the process manager, and commands from the owners of their partitions. The writer's next write to these partitions
-would commit or abort it arbitrarily, so it must be resolved before each fence.
+Kafka may complete a transaction, and still leave it open on some partitions (`deciding.in_doubt`). There it hides
+positions from the process manager, and commands from their owners. The writer's next write to these partitions would
+commit or abort the transaction arbitrarily, so it must be resolved before each fence.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,25 +31,27 @@ _TopicPartition = tuple[str, int]
 
 
 class ReactionTraces(NamedTuple):
-    """The traces of the writer's last transaction. Hidden records belong to a transaction that is still open; visible
-    records are committed.
+    """The traces of the writer's last transaction. A visible record is committed; a hidden record belongs to a
+    transaction that is still open on the record's partition.
 
     Sample: `ReactionTraces(7, False, True, True)` has a hidden position record, whose offset is committed in the group.
     """
 
-    visible_offset: int  # offset of the next event in the visible position; -1: no position
-    is_visible_in_group: bool  # the group's offset belongs to the visible position
+    #: Offset of the next event in the last visible position record; -1 without such a record.
+    visible_offset: int
+    is_visible_in_group: bool  # True if the group's offset was committed with the visible position record
     has_hidden_position: bool
-    is_hidden_in_group: bool = False  # the group's offset belongs to the hidden position
-    has_visible_command: bool = False  # a command for an event between the two positions is visible
-    hidden_event_offset: int | None = None  # offset of the event of the first hidden command
+    #: True if the group's offset was committed with the hidden position record.
+    is_hidden_in_group: bool = False
+    has_visible_command: bool = False  # True if a command for an event between the two positions is visible
+    hidden_event_offset: int | None = None  # offset of the event that caused the first hidden command
 
 
 def must_commit(traces: ReactionTraces) -> bool:
-    """Return True if a part of the in-doubt transaction is visible: then all of it must be committed.
+    """Return True if a part of the in-doubt transaction is committed: then the rest must be committed, too.
 
-    Each transaction writes commands, and a position after the events of these commands. It also commits the offset of
-    this position in the group.
+    Each transaction writes commands and a position record, whose position is after the events of these commands. It
+    also commits this position as the group's offset.
     """
     if traces.has_hidden_position:
         return traces.is_hidden_in_group or traces.has_visible_command
@@ -59,10 +61,10 @@ def must_commit(traces: ReactionTraces) -> bool:
 
 
 def resolve_in_doubt_transaction(plan: ProcessPlan, subscription: Subscription, offset_pending: bool) -> bool:
-    """Resolve an in-doubt transaction of the writer; return True if there was one, which is reported to the operator.
+    """Resolve an in-doubt transaction of the writer, and report it to the operator. Return True if there was one.
 
-    The writer is fenced first, so that Kafka ends a transaction that is merely open. `offset_pending`: the group's
-    offset seems to stay pending. Without the right to read the commands topics nothing happens. Raises
+    The writer is fenced first, so that Kafka ends a transaction that is only open, not in doubt. `offset_pending`: the
+    group's offset may be stuck as pending. Without the ACL to read the commands topics, nothing happens. Raises
     `UnavailableError` and `KafkaException` while Kafka does not respond: no write is allowed before the transaction is
     resolved.
     """
@@ -88,7 +90,7 @@ class _CommandId(Struct):
 
 
 class _InDoubtTransaction:
-    """Finds and ends the in-doubt transaction of the writer of one subscription."""
+    """Finds and ends the in-doubt transaction of a subscription's writer."""
 
     def __init__(self, plan: ProcessPlan, subscription: Subscription) -> None:
         self._plan, self._source, self._topics = plan, subscription.source, plan.topics(subscription)
@@ -141,7 +143,7 @@ class _InDoubtTransaction:
             client.close()
 
     def _traces(self, start_offsets: Mapping[_TopicPartition, int]) -> ReactionTraces:
-        """Return the traces of the transaction. `start_offsets`: where it begins on each partition where it is open."""
+        """Return the traces of the transaction. `start_offsets`: partition on which it is open → its first offset."""
         group_commit = self._read_group_commit()
         visible = read_positions(self._connection, self._topics, "read_committed").get(self._key)
         visible_offset = -1 if visible is None else visible.offset
@@ -168,7 +170,10 @@ class _InDoubtTransaction:
         )
 
     def _first_record(self, topic_partition: _TopicPartition, start: int) -> Record:
-        """Return the first record of the transaction on a partition. No other writer's record has such a key or id."""
+        """Return the first record of the transaction on a partition, at or after the offset `start`.
+
+        The record is recognised by its key or id, which records of other writers do not have.
+        """
         is_position = topic_partition == self._positions
         _, end = readers.bounds(
             self._connection, topic_partition[0], [topic_partition[1]], "read_uncommitted"
@@ -209,7 +214,7 @@ class _InDoubtTransaction:
         raise CqrsError(f"{source.topic} partition {source.partition} has no event {reaction_id.event}")
 
     def _event_ids(self, start: int, until: int | None) -> Iterator[tuple[int, str]]:
-        """Yield offset and id of the events from `start` to `until`."""
+        """Yield (offset, id) of the events from offset `start` to `until`; None: to the end of the log."""
         source = self._source
         log_start, end = readers.bounds(self._connection, source.topic, [source.partition])[source.partition]
         end = end if until is None else min(end, until)
@@ -221,8 +226,9 @@ class _InDoubtTransaction:
     def _is_command_visible(
         self, start: int, end: int, time: int, start_offsets: Mapping[_TopicPartition, int]
     ) -> bool:
-        """Return True if a command for an event from `start` to `end` is visible. Commands that are much older than
-        `time` (ms) are not read.
+        """Return True if a command for an event from offset `start` to `end` is visible.
+
+        `time` (ms): the time of the transaction. Commands that are much older are not read.
         """
         event_ids = {id for _, id in self._event_ids(start, end)} if start < end else set()
         since = time - 2 * int(self._plan.timing.transaction_timeout * 1000)

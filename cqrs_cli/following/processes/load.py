@@ -46,13 +46,13 @@ class LoadedProcess:
 
     name: str
     process: Process
-    sources: dict[str, Aggregate]  # name → aggregate, for the aggregates of the subscribed events
-    events: frozenset[type[Event]]
-    output_topics: tuple[str, ...]  # the topics that its code names, without prefix
+    sources: dict[str, Aggregate]  # name → aggregate whose events it subscribes to
+    events: frozenset[type[Event]]  # the subscribed events
+    output_topics: tuple[str, ...]  # the topics in its code that it writes to, without prefix
     location: str  # file and line of `react`
 
     def topic_access(self, prefix: str) -> ProcessTopicAccess:
-        """Return the topics that it uses, with this prefix."""
+        """Return the topics that the process manager reads and writes. `prefix`: the setting `topic_prefix`."""
         events_topics = tuple(Topics(name, prefix).events for name in sorted(self.sources))
         return ProcessTopicAccess(
             ProcessTopics(self.name, prefix),
@@ -67,7 +67,7 @@ class LoadedProcess:
         load: Callable[[str], Aggregate],
         codec: RecordCodec = AS_STORED,
     ) -> Composer:
-        """Return the composer of its records."""
+        """Return the composer of the process manager's records; see `Composer` for the parameters."""
         return COMPOSERS[type(self.process)](self.name, self.process, outputs, partitioner, load, codec)
 
 

@@ -31,24 +31,24 @@ from cqrs_cli.observer import reached
 from cqrs_cli.ownership.claim import after_batch
 from cqrs_cli.ownership.signals import UnwritableBatch
 
-#: An event, and the commands for it.
+#: (event, the commands that `react` returned for it).
 Reaction = tuple[Recorded[Event], list[ComposedRecord]]
 
 
 @dataclass
 class ReactionContext:
-    """The code of a process manager, and its progress in one partition. An owner that restarts continues with it."""
+    """The code of a process manager, and its progress in one partition. Successive owners share it."""
 
     loaded: LoadedProcess
     composer: Composer
     #: Offset of an event → the reason why a topic rejects its commands.
     rejected_events: dict[int, str] = field(default_factory=dict)
-    reacted_events: int = 0  # events with a reaction
-    sent_commands: int = 0  # commands sent
+    reacted_events: int = 0  # number of events for which `react` was called
+    sent_commands: int = 0  # number of commands that were sent
 
 
 class StoppedError(Exception):
-    """The process manager cannot continue after an event; `error` ends the run."""
+    """The process manager stops at the event at `offset`. `error` ends the run."""
 
     def __init__(self, offset: int, error: CqrsError) -> None:
         super().__init__(error.message)
@@ -72,7 +72,7 @@ class ReactLoop(SubscriptionLoop):
         )
         self.current_event: Record | None = None  # the event that `react` is processing
         self.poison_event = poison_event(session.own_claim.suspects)
-        #: Returns the first positions of the child partitions whose split is at or before a position of this partition.
+        #: (position of this partition) → the first positions of the child partitions whose split it has reached.
         self.due_positions: Callable[[int], dict[EventPartition, ProcessPosition]] = lambda position: {}
 
     def run_idle_work(self) -> None:
@@ -80,15 +80,15 @@ class ReactLoop(SubscriptionLoop):
         self.run_due_work()
 
     def run_due_work(self) -> None:
-        """Let child partitions start: write the first position of a child after the events before its split are
-        processed.
+        """Write the first positions of child partitions, so that they can start. All events before their split must
+        have been processed.
         """
         if first_positions := self.due_positions(self.position):
             self.session.child_positions = first_positions
             self.session.commit_position(self.position)
 
     def process_batch(self, records: list[Record]) -> None:
-        """React to as many records as one transaction should contain; the other records remain in `remaining`.
+        """React to records until the transaction is large enough, and commit it; other records stay in `remaining`.
 
         Raises the error that stops the process manager at an event.
         """
@@ -146,7 +146,7 @@ class ReactLoop(SubscriptionLoop):
         assert previous_position is not None
         claim = after_batch(session.own_claim, session.own_claim.counts, record_count, next_offset)
         if stop is not None:
-            claim = replace(claim, suspects=None)  # clears the suspects: corrected code must not inherit them
+            claim = replace(claim, suspects=None)  # corrected code must not inherit suspects
         position = replace(
             previous_position,
             offset=next_offset,

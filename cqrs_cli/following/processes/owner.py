@@ -1,4 +1,4 @@
-"""The owner of an events partition for a process manager: its steps, each of which returns the next step's input."""
+"""The owner of an events partition for a process manager, and its steps 0 to 3."""
 
 import time
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from cqrs_cli.ownership.signals import OffsetPending
 
 
 class ReactingOwner:
-    """One owner. Use as a context manager, which closes its clients. `loop` is set at step 3."""
+    """One owner. Use it as a context manager, which closes its clients. `loop`: None before step 3."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class ReactingOwner:
         self.session.__exit__(*error)
 
     def run_steps(self, is_stopping: Callable[[], bool]) -> None:
-        """Do steps 0 to 3. Step 3 is left out for a child partition without events to read."""
+        """Do steps 0 to 3. A child partition without events to read ends after step 2."""
         self.resolve_in_doubt()
         self.fence()
         start = self.claim()
@@ -69,11 +69,12 @@ class ReactingOwner:
         reached("fence.after")
 
     def claim(self) -> int | None:
-        """2: judge the recorded claim and position, and commit the own claim before any read. Return the start offset.
+        """2: judge the recorded claim and position, and commit the own claim before any event is read. Return the start
+        offset.
 
-        A new process manager has then committed its start, so that a later crash skips no event. The first position of
-        a child partition is written by the owner of its parent only. Before that, the owner of the child partition
-        gets `UnavailableError` here, or None if the partition has no events to read.
+        So a new process manager commits its start, and a later crash skips no event. The first position of a child
+        partition is written by the owner of its parent. Until then, this method raises `UnavailableError` for the
+        child, or returns None if the child has no events to read.
         """
         plan, subscription, session = self.plan, self.subscription, self.session
         try:
@@ -120,7 +121,7 @@ class ReactingOwner:
         return start.offset
 
     def _require_no_events(self) -> None:
-        """Raise `UnavailableError` unless there are no events to read; the next owner checks again."""
+        """Raise `UnavailableError` if there may be events to read. The supervisor then starts another owner later."""
         end_offsets = self.plan.end_offsets
         if end_offsets is None or end_offsets[self.subscription] > 0:
             raise UnavailableError(

@@ -1,4 +1,4 @@
-"""The plan of a run of process managers, and the results of its tasks. The plan is sent to the tasks."""
+"""The plan of a run's process managers, which the driver sends to the tasks, and the tasks' results and progress."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,9 +16,9 @@ from cqrs_cli.telemetry.datagrams import Address
 
 
 class Subscription(NamedTuple):
-    """An events partition of a process manager; each subscription has one owner."""
+    """A process manager and an events partition that it reads. Each subscription has one owner."""
 
-    process: str
+    process: str  # name of the process manager
     source: EventPartition
 
     @property
@@ -33,31 +33,33 @@ class Subscription(NamedTuple):
 class OutputTopic(NamedTuple):
     """A topic in the cluster that process managers write to, such as a commands topic."""
 
-    topic: str
-    partitions: int
+    topic: str  # name with prefix
+    partitions: int  # partition count
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessPlan(SubscriptionPlan):
-    """The plan of a run's process managers for one submission to Spark, equal for all its tasks."""
+    """The plan of a run's process managers for one Spark job. All tasks of the job get the same plan."""
 
-    prefix: str
+    prefix: str  # the setting `topic_prefix`
     state_dir: Path
     subscriptions: list[Subscription]
     outputs: Mapping[str, OutputTopic]  # topic without prefix → description
-    request_bytes: int  # maximum bytes of one request, before compression
-    run_epoch: int
+    request_bytes: int  # maximum bytes of one produce request, before compression
+    run_epoch: int  # orders the runs: a run with a higher epoch takes over
     run: str  # the id of the run
-    submission: int = 0  # the number of the Spark job within the run
-    from_beginning: bool = False  # True: a new process manager starts at the beginning
-    end_offsets: Mapping[Subscription, int] | None = None  # events offset at which `--once` ends
+    submission: int = 0  # the number of the Spark job within the run, from 0
+    #: True: a new process manager starts at the beginning of the log, else at its end.
+    from_beginning: bool = False
+    #: Subscription → events offset at which a run with `--once` ends; None: the run does not end.
+    end_offsets: Mapping[Subscription, int] | None = None
     #: Subscription → offset of the event to skip (`--skip`).
     skips: Mapping[Subscription, int] = field(default_factory=dict)
-    actor: str = ""  # the operator who skips these events
+    actor: str = ""  # the operator who skips the events in `skips`
     #: Subscription → offset at which to continue after a loss (`--accept-loss`).
     losses: Mapping[Subscription, int] = field(default_factory=dict)
     timing: Timing = field(default_factory=Timing)
-    brokers: int = 1  # number of brokers: each costs an owner's clients some descriptors
+    brokers: int = 1  # number of brokers; an owner's clients need some file descriptors for each broker
     aggregates_root: Path | None = None  # on a worker: the archive of the aggregates
     reports: Address | None = None  # address at which the driver receives the owners' notes
 
@@ -66,7 +68,7 @@ class ProcessPlan(SubscriptionPlan):
         return {subscription: self.claim_slot(subscription) for subscription in self.subscriptions}
 
     def claim_slot(self, subscription: Subscription) -> ClaimSlot:
-        """Return the claim slot of a subscription: the group offset with a copy of the owner's position."""
+        """Return the claim slot of a subscription: the group's committed offset, whose metadata contain the claim."""
         topics, source = self.topics(subscription), subscription.source
         return ClaimSlot(topics.group, source.topic, source.partition, topics.positions_topic)
 
@@ -75,7 +77,7 @@ class ProcessPlan(SubscriptionPlan):
         return list(dict.fromkeys(subscription.process for subscription in self.subscriptions))
 
     def topics(self, subscription: Subscription) -> ProcessTopics:
-        """Return the names of a process manager's topic, group and transactions."""
+        """Return the names of the process manager's positions topic, consumer group and transactional ids."""
         return ProcessTopics(subscription.process, self.prefix)
 
     def status_folder(self, subscription: Subscription) -> Path:
@@ -84,7 +86,7 @@ class ProcessPlan(SubscriptionPlan):
         return subscription_folder(self.state_dir, self.topics(subscription), source.topic, source.partition)
 
     def claim(self, subscription: Subscription, attempt: int) -> Claim:
-        """Return the first claim of a task's attempt; its number is 0, because no committed claim was read yet."""
+        """Return the first claim of a task's attempt. Its number is 0 until the owner has read the committed claim."""
         events_topic = self.events_topics[subscription.source.topic]
         return Claim(
             self.run_epoch,
@@ -98,16 +100,16 @@ class ProcessPlan(SubscriptionPlan):
 
 
 def subscription_folder(state_dir: Path, topics: ProcessTopics, topic: str, partition: int) -> Path:
-    """Return the folder of a subscription, which corresponds to the shard folder of an aggregate's partition."""
+    """Return the folder for the status files of a subscription's owner. `topic`, `partition`: the events partition."""
     return state_dir / topics.positions_topic.removesuffix(".positions") / f"{topic}-{partition}"
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult(OwnerExit[Subscription]):
-    """The result of the owners of a subscription."""
+    """The result of a subscription in one task, summed over its successive owners."""
 
-    events: int = 0  # events with a reaction
-    commands: int = 0  # commands sent
+    events: int = 0  # number of events for which `react` was called
+    commands: int = 0  # number of commands that were sent
     started_at: float = 0.0  # seconds since the epoch
     ended_at: float = 0.0  # seconds since the epoch
 
@@ -117,12 +119,13 @@ class ProcessProgress(SubscriptionProgress[Subscription]):
     """The progress of a run's process managers."""
 
     claimed: frozenset[Subscription] = frozenset()  # subscriptions that this run has claimed
-    waiting_children: frozenset[Subscription] = frozenset()  # child partitions that wait for their parent
-    commands: int = 0  # known at the end
-    cpu: float = 0.0  # CPU seconds of the tasks, known at the end
+    #: Child partitions whose parent is not at the split yet.
+    waiting_children: frozenset[Subscription] = frozenset()
+    commands: int = 0  # number of commands that were sent; 0 until the run ends
+    cpu: float = 0.0  # CPU seconds of the tasks; 0 until the run ends
 
     def summary(self) -> dict[str, Any]:
-        """Return the section about process managers in the JSON document of `run --once`."""
+        """Return the members about process managers of the JSON document of `run --once`."""
         return {
             "reactions": {
                 "events": self.events,
@@ -144,12 +147,14 @@ class ProcessProgress(SubscriptionProgress[Subscription]):
         return progress
 
     def lags(self) -> dict[str, int]:
-        """Return the number of unread records by process manager."""
+        """Return the name of each process manager → number of unread records in all its partitions."""
         return {name: progress["lag"] for name, progress in self.by_process().items()}
 
     @property
     def unowned(self) -> list[Subscription]:
-        """The subscriptions without a claim of this run, or without a new claim since a task was lost."""
+        """The subscriptions that this run has not claimed yet, or must claim again after it has lost a task. Child
+        partitions that wait for their parent do not count.
+        """
         return [
             subscription
             for subscription in self.ends
@@ -158,7 +163,7 @@ class ProcessProgress(SubscriptionProgress[Subscription]):
 
     @property
     def is_listening(self) -> bool:
-        """True once every subscription is claimed. An owner that claims a new subscription commits its start position,
-        so no event after that is skipped.
+        """True once every subscription is claimed. With its claim, an owner commits its position, so no later event is
+        skipped.
         """
         return bool(self.ends) and not self.unowned

@@ -1,4 +1,4 @@
-"""Determines an owner's start from the position record and the log: pure functions."""
+"""The position record of a process manager, and pure functions that determine at which offset an owner starts."""
 
 from typing import NamedTuple
 
@@ -15,27 +15,27 @@ from cqrs_cli.ownership.claim import Claim
 
 
 class Skip(Struct, frozen=True):
-    """Who skipped an event, and when. Sample: `Skip(250, 1765532418123, "ann")`."""
+    """An operator's decision to skip an event. Sample: `Skip(250, 1765532418123, "ann")`."""
 
-    offset: int
-    time: int  # ms
-    actor: str  # empty if unknown
+    offset: int  # offset of the skipped event
+    time: int  # time of the decision, ms since 1970
+    actor: str  # the operator; empty if unknown
 
 
 class ProcessPosition(Struct, frozen=True, omit_defaults=True):
-    """The value of a position record. The claim contains the events topic's id and its number of partitions."""
+    """The value of a position record: one process manager's position in one events partition."""
 
     offset: int  # the offset of the next event
-    claim: Claim
+    claim: Claim  # also contains the id and the partition count of the events topic
     stopped: int | None = None  # the offset of the event that stopped the process manager; it equals `offset`
     skipped: int | None = None  # the offset of the last event that an operator skipped
     #: The offset at which the process manager continued after the last accepted loss.
     accepted: int | None = None
     skipped_before: tuple[int, ...] = ()  # offsets of the events that were skipped before `skipped`
-    #: The offset of the first event for which it sends commands; None in records of an earlier release.
+    #: The offset of the first event for which it may send commands; None in records of an earlier release.
     start: int | None = None
-    error: LastError | None = None  # why it stopped; None once a batch is committed
-    skips: tuple[Skip, ...] = ()  # the skips of an earlier release have no entry
+    error: LastError | None = None  # why the process manager stopped; None after the next committed batch
+    skips: tuple[Skip, ...] = ()  # the operators' skips; events that an earlier release skipped have no entry
 
     @property
     def all_skipped(self) -> tuple[int, ...]:
@@ -64,18 +64,18 @@ class SourceState(NamedTuple):
 
     process: str
     source: EventPartition
-    topic_id: str
-    partition_count: int
+    topic_id: str  # present id of the events topic
+    partition_count: int  # present partition count of the events topic
     log_start: int  # first offset of the log
     stable_end: int  # last stable offset of the log
     log_end: int  # high watermark of the log
-    position: ProcessPosition | None
-    group_offset: int | None  # the group's offset; None if there is none, or it expired
+    position: ProcessPosition | None  # None if no position is recorded
+    group_offset: int | None  # committed offset of the group; None if there is none, or if it has expired
     is_repartitioned: bool = False  # True if the topic was repartitioned
 
 
 class StartPosition(NamedTuple):
-    """The offset at which to continue, and the other fields of the next position record."""
+    """The offset at which an owner starts, and the fields of its first position record (see `ProcessPosition`)."""
 
     offset: int
     stopped: int | None = None
@@ -96,12 +96,13 @@ def start_position(
     actor: str = "",
     now: int = 0,
 ) -> StartPosition:
-    """Return the start of an owner: its position, or for a new process manager the end or the beginning of the log.
+    """Return the start of an owner: the recorded position. A new process manager starts at the end of the log, or with
+    `from_beginning` at its beginning.
 
-    Raises `ConfigurationError` if the number of partitions changed, `ContradictionError` for a position outside the
-    log. `accepted_loss`: the offset at which to continue after a loss, as an operator chose it. It applies once, and
-    only if there would be a `ContradictionError`. `skip` applies only to the event that stopped the process manager;
-    it is recorded with `actor` and `now` (ms).
+    Raises `ConfigurationError` if the number of partitions changed, `ContradictionError` if the position does not fit
+    the log. `accepted_loss`: the offset at which an operator lets the process manager continue instead of the
+    `ContradictionError`; it applies only once. `skip`: the offset of an event to skip; it applies only to the event
+    that stopped the process manager, and is recorded with `actor` and `now` (ms).
     """
     position = state.position
     if position is not None and not _matches_count(position.claim.partitions, state):
@@ -157,14 +158,14 @@ def skipped_position(position: ProcessPosition, actor: str, now: int) -> Process
 
 
 def _matches_count(claimed_count: int, state: SourceState) -> bool:
-    """Return True if the partition count is the claimed count, or a multiple of it in a repartitioned topic."""
+    """Return True if the present partition count is `claimed_count`, or a multiple of it in a repartitioned topic."""
     return claimed_count == state.partition_count or (
         state.is_repartitioned and state.partition_count % claimed_count == 0
     )
 
 
 def _was_applied(position: ProcessPosition, state: SourceState, accepted_loss: int) -> bool:
-    """Return True if this accepted loss was already applied in this log."""
+    """Return True if an earlier owner has already continued at `accepted_loss` in this topic."""
     return position.accepted == accepted_loss and position.claim.topic_id == state.topic_id
 
 
@@ -209,9 +210,9 @@ def _contradiction(state: SourceState, problem: str, continue_at: int) -> CqrsEr
 
 
 def check_skip(state: SourceState, skip: int) -> None:
-    """Raise `UsageError` for an event that did not stop the process manager.
+    """Raise `UsageError` if the event at offset `skip` did not stop the process manager.
 
-    An event before the position passes: it is already processed or skipped.
+    No error is raised for an event before the position: it is already processed or skipped.
     """
     position = state.position
     if position is not None and (position.offset > skip or skip == position.stopped == position.offset):

@@ -1,6 +1,6 @@
 """Checks the records of a positions topic in the order of the log, for `cqrs verify --process`.
 
-The topic is compacted, so any record except the last of a partition may be missing.
+The topic is compacted, so only the last record of each events partition is certain to exist.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -15,12 +15,12 @@ class PositionCheck:
     """Reads position records, and reports each record that no correct process manager would have written."""
 
     def __init__(self, topic: str, report: Callable[[str], None]) -> None:
-        """`topic`: the name in reports, with the partition: `cqrs.checkout.positions:0`."""
+        """`topic`: the topic and partition in reports, such as `cqrs.checkout.positions:0`."""
         self._topic, self._report = topic, report
         self._last: dict[bytes, ProcessPosition] = {}
 
     def decode(self, records: Iterable[Record]) -> dict[bytes, ProcessPosition]:
-        """Return the last position of each events partition in these records, without unreadable records."""
+        """Return `position_key` → last position in these records. Unreadable records are reported and skipped."""
         positions = dict[bytes, ProcessPosition]()
         for record in records:
             key = record.key or b""
@@ -39,7 +39,7 @@ class PositionCheck:
 
 
 def find_position_problems(key: bytes, value: bytes | None, position: ProcessPosition) -> Iterator[str]:
-    """Yield the contradictions within a record."""
+    """Yield the contradictions within a position record. `position`: the decoded `value`."""
     topic, _, number = key.decode(errors="replace").rpartition("/")
     if not topic or not number.isdecimal() or str(int(number)) != number:
         yield f"has the key {key!r:.100}, which is not of an events partition"

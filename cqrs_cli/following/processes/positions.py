@@ -15,16 +15,17 @@ from cqrs_cli.kafka.offsets import GroupCommit, committed_offsets
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 
-#: The only partition of a positions topic that is written to, even if the topic has more partitions.
+#: The partition of a positions topic that has all records, even if the topic has more partitions.
 POSITIONS_PARTITION = 0
 
 
 def read_positions(
     connection: Connection, topics: ProcessTopics, isolation: Isolation = "read_uncommitted"
 ) -> dict[bytes, ProcessPosition]:
-    """Return the last committed position of each events partition, by key.
+    """Return `position_key` of each events partition → last committed position.
 
-    The default isolation level waits for open transactions, as an owner must after it has fenced its predecessor.
+    With the default isolation level, the end of the read is the high watermark, and the read waits for open
+    transactions. An owner must wait for them after it has fenced its predecessor.
     Raises `StalledError` if a transaction stays open, `ContradictionError` for a record that is not a position.
     """
     topic, positions = topics.positions_topic, dict[bytes, ProcessPosition]()
@@ -56,7 +57,7 @@ def read_source_state(
 ) -> SourceState:
     """Return the state of a partition: its bounds, its recorded position, and the group's offset.
 
-    `group_consumer`: a client of the process manager's group. Raises `KafkaException`.
+    `group_consumer`: a consumer of the process manager's group. Raises `KafkaException`.
     """
     source, events_topic = subscription.source, plan.events_topics[subscription.source.topic]
     bounds = {
@@ -80,13 +81,16 @@ def read_source_state(
 
 
 def read_group_commit(group_consumer: Consumer, subscription: Subscription) -> GroupCommit:
-    """Return the group's offset of a partition with its metadata, which contains the claim; raises `KafkaException`."""
+    """Return the group's committed offset of a partition, and its metadata, which contain the claim.
+
+    Raises `KafkaException`.
+    """
     source = subscription.source
     return committed_offsets(group_consumer, source.topic, [source.partition])[source.partition]
 
 
 def read_source_states(plan: ProcessPlan) -> dict[Subscription, SourceState]:
-    """Return the current state of each partition, before any fence; does not wait for pending commits."""
+    """Return the current state of each partition, before any fence. It does not wait for open transactions."""
     states: dict[Subscription, SourceState] = {}
     for process in dict.fromkeys(subscription.process for subscription in plan.subscriptions):
         topics = ProcessTopics(process, plan.prefix)

@@ -27,7 +27,7 @@ from cqrs_cli.ownership.timing import Timing
 if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings
 
-#: Maximum bytes of one request, before compression.
+#: Maximum bytes of one produce request, before compression.
 _REQUEST_BYTES = 1_000_000
 
 
@@ -44,8 +44,9 @@ def prepare_processes(
 ) -> ProcessPlan:
     """Return the plan of a new run.
 
-    Raises `ConfigurationError` for missing ACLs and topics, `UsageError` for an address (`PROCESS:AGG:P@OFFSET`) that
-    is not in the run or that did not stop the process manager, `UnavailableError` without a broker.
+    `skip`, `accept_loss`: addresses `PROCESS:AGGREGATE:PARTITION@OFFSET`. Raises `ConfigurationError` for missing ACLs
+    and topics; `UsageError` for an address that is not in the run, or for an event to skip that did not stop the
+    process manager; `UnavailableError` if no broker responds.
     """
     subscriptions, events_topics, outputs, request_bytes, brokers = _describe_topics(
         settings, connection, loaded_processes
@@ -92,7 +93,7 @@ def prepare_processes(
 def _describe_topics(
     settings: "Settings", connection: Connection, loaded_processes: Mapping[str, LoadedProcess]
 ) -> tuple[list[Subscription], dict[str, EventsTopic], dict[str, OutputTopic], int, int]:
-    """Return subscriptions, events topics, output topics, the maximum bytes of a request, and the broker count."""
+    """Return (subscriptions, events topics, output topics, maximum bytes of a produce request, broker count)."""
     prefix = settings.topic_prefix
     sources = {
         name: [Topics(aggregate, prefix) for aggregate in sorted(loaded_process.sources)]
@@ -137,7 +138,9 @@ def _describe_topics(
 def _other_commands_topics(
     admin: Admin, settings: "Settings", output_topics: Collection[str]
 ) -> dict[str, TopicInfo]:
-    """Return the commands topics of all other aggregates, which `react` may name without a literal."""
+    """Return the existing commands topics of all other aggregates. `react` may send to them, too, because it can
+    compute the aggregate's name.
+    """
     names = registry.names(settings.aggregates, settings.root)
     others = [Topics(name).commands for name in names if Topics(name).commands not in output_topics]
     try:
@@ -149,7 +152,7 @@ def _other_commands_topics(
 def _parse_addresses(
     flag: str, texts: Iterable[str], subscriptions: list[Subscription]
 ) -> Iterator[tuple[Subscription, int]]:
-    """Yield the subscription and the offset of each text; `checkout:order:3@7` is offset 7 of order's partition 3."""
+    """Yield (subscription, offset) of each address. Sample: `checkout:order:3@7` is offset 7 of order's partition 3."""
     subscription_of = {subscription.address: subscription for subscription in subscriptions}
     for text in texts:
         address, position = text.rpartition("@")[0], parse_position(flag, text)

@@ -45,8 +45,8 @@ class Publication(Process):
 
 
 class PublicationComposer(Composer):
-    """Composes CloudEvents with the ids of commands. The data are never moved to the payload store, because readers of
-    the topic may not have it.
+    """Composes CloudEvents, whose ids have the same form as the ids of commands. Large data stay in the record, because
+    readers of the topic may have no access to the payload store.
     """
 
     @staticmethod

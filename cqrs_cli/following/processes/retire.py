@@ -1,4 +1,4 @@
-"""Ends the owners of a run's process managers from outside: fences each owner, and commits a terminal claim."""
+"""Ends the owners of a run's process managers from the driver: fences each owner, and commits a terminal claim."""
 
 from functools import partial
 

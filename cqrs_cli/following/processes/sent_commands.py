@@ -1,4 +1,4 @@
-"""The commands that a process manager has sent, as found in the commands topics; used by its verification."""
+"""Finds the commands that a process manager has sent, for its verification."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.documents import DocumentRedactor
 from cqrs_cli.proof.reactions import ReactionCommand
 
-#: Bytes. Data of at most this size are never in the payload store: it is the minimum of `payload_threshold`.
+#: Data of at most this number of bytes are never in the payload store: it is the minimum of `payload_threshold`.
 _MAX_INLINE_SIZE = 1024
 
 
@@ -37,16 +37,14 @@ _decode_attributes = msgspec.json.Decoder(_SentAttributes).decode
 
 
 class ProcessCommands:
-    """The locations of a process manager's commands, by events topic, id prefix and number.
+    """The commands of a process manager. `locations`: events topic → id prefix → number → commands with this id.
 
     The id prefix and the number are parts of the command's id (`ReactionId`): the prefix identifies the event, and the
     number counts the commands for this event from 0.
     """
 
     def __init__(self, process: str, redactors: Mapping[str, DocumentRedactor] | None = None) -> None:
-        """`redactors`: the functions that omit personal values, by commands topic. Only aggregates with personal fields
-        need a function.
-        """
+        """`redactors`: commands topic of an aggregate with personal fields → function that omits personal values."""
         self.locations: dict[str, dict[str, dict[int, list[ReactionCommand]]]] = defaultdict(
             lambda: defaultdict(lambda: defaultdict(list))
         )
@@ -58,8 +56,8 @@ class ProcessCommands:
     def add_if_sent(self, record: Record, topic: str, partition: int) -> None:
         """Add the record if it is a command that the process manager has sent.
 
-        Commands that an owner has resubmitted do not count, nor do forwarded commands that equal an original that was
-        read before. Read the partitions in ascending order, since commands are forwarded to higher partitions.
+        Commands that an owner has resubmitted are not added. A forwarded command is not added if it equals its
+        original. Read the partitions in ascending order, so that the original is read before the forwarded command.
         """
         attributes = self._read_attributes(record)
         if attributes is None or attributes.deferredfrom is not None:
@@ -79,10 +77,11 @@ class ProcessCommands:
             copies.append(ReactionCommand(topic, partition, digest, record.offset))
 
     def _read_attributes(self, record: Record) -> _SentAttributes | None:
-        """Return the id and attributes of a command, in both CloudEvents modes and in any spelling of its JSON.
+        """Return the attributes of a command of this process manager, in either CloudEvents mode; None for any other
+        record.
 
-        Return None for a command from another source. The attributes of a JSON document are returned even if the record
-        lacks its headers: no owner accepts such a command, so verification must report it.
+        The attributes of a JSON document are returned even if the record lacks the headers of a command: no owner
+        accepts such a record, so verification must report it.
         """
         value = record.value or b""
         if self._source_bytes in value or b"\\" in value:
@@ -107,10 +106,10 @@ def without_forwarded_attribute(value: bytes, forwarded_from: str) -> bytes:
 def command_digest(
     topic: str, key: bytes | None, value: bytes | None, redact: DocumentRedactor | None = None
 ) -> bytes:
-    """Return the digest of a command, which is equal for data in the record and for data in the payload store.
+    """Return the digest of a command. It does not depend on whether the data are in the record or in the payload store.
 
-    `redact` omits the personal values of a command, whose data must then be in the record. Personal values do not
-    count, because the expected command is computed from its event, where the values may be erased by now.
+    `redact` omits the personal values, because the expected command is computed from its event, where the values may be
+    erased by now. With `redact`, the data must be in the record.
     """
     value = value or b""
     if redact is not None:

@@ -14,15 +14,15 @@ from cqrs_cli.ownership.session import Session
 
 
 class ReactSession(Session[CommandWriter]):
-    """The session of one owner. Its position is a record in the positions topic, and the group's offset repeats it."""
+    """The session of one owner. Its position is a record in the positions topic, and the group's committed offset."""
 
     def __init__(
         self, plan: ProcessPlan, subscription: Subscription, own_claim: Claim, batch_limit: int
     ) -> None:
         self.plan, self.subscription = plan, subscription
         self.topics = plan.topics(subscription)
-        self.position: ProcessPosition | None = None  # as last committed
-        self.child_positions: dict[EventPartition, ProcessPosition] = {}  # written with the next commit
+        self.position: ProcessPosition | None = None  # the last committed position
+        self.child_positions: dict[EventPartition, ProcessPosition] = {}  # the next commit writes these, too
         self.codec = AS_STORED  # decodes events; the loop replaces it by a decrypting codec
         source, timing = subscription.source, plan.timing
         writer = CommandWriter(plan.connection, self.topics, source, plan.request_bytes, timing)
@@ -39,8 +39,9 @@ class ReactSession(Session[CommandWriter]):
         return [(source.topic, source.partition), (self.topics.positions_topic, POSITIONS_PARTITION)]
 
     def is_inconsistency_real(self, committed_claim: Claim | None) -> bool:
-        """Return True if an inconsistency is real, and not the result of a successor's writes. Until this owner has
-        committed its claim, the committed claim of an earlier owner is no sign of a successor.
+        """Return True if an inconsistency is real, and not the result of a successor's writes.
+
+        Before this owner has committed its claim, the committed claim may belong to an earlier owner. So it is judged.
         """
         if not self.has_claimed:
             return not judge(self.own_claim, committed_claim).must_return

@@ -1,4 +1,4 @@
-"""Skips the event that stopped a process manager, without a run, and reads which events were skipped."""
+"""Skips the event that stopped a process manager, without a run, and reads the events that were skipped."""
 
 import time
 from collections.abc import Iterable
@@ -22,11 +22,11 @@ from cqrs_cli.ownership.retire import repeat_if_fenced
 
 
 def skip_event(plan: ProcessPlan, subscription: Subscription, offset: int) -> None:
-    """Move the position of a stopped process manager after the event at `offset`, and record the actor of the plan.
+    """Move the position of a stopped process manager after the event at `offset`, and record `plan.actor`.
 
-    The claim stays. If a run is just starting, its owner is fenced, and starts again at the new position; or it fences
-    this writer, and the skip is repeated. Raises `UsageError` if another event, or no event, has stopped the process
-    manager, and `UnavailableError`.
+    The claim does not change. If a run is starting at the same time, either this call fences the run's owner, which
+    then starts at the new position, or the owner fences this call, which then repeats the skip. Raises `UsageError` if
+    another event, or no event, has stopped the process manager; `UnavailableError` if the skip was not committed.
     """
     own_skip = Skip(offset, time.time_ns() // 1_000_000, plan.actor)
     try:
@@ -40,7 +40,7 @@ def skip_event(plan: ProcessPlan, subscription: Subscription, offset: int) -> No
 
 
 def _skip(plan: ProcessPlan, subscription: Subscription, own_skip: Skip) -> None:
-    """Commit the skip in a new session, unless an earlier call has committed it, whose answer was lost."""
+    """Commit the skip in a new session. Do nothing if an earlier call has committed it, but got no response."""
     resolve_in_doubt_transaction(plan, subscription, False)
     with ReactSession(plan, subscription, plan.claim(subscription, 0), 1) as session:
         session.writer.fence()

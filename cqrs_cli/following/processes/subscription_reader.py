@@ -22,7 +22,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 
 
 class SubscriptionState(NamedTuple):
-    """The log of one events partition, and the position of a process manager in it."""
+    """The bounds of one events partition, and the position of a process manager in it."""
 
     subscription: Subscription
     start: int  # first offset of the log
@@ -31,7 +31,9 @@ class SubscriptionState(NamedTuple):
 
 
 class SubscriptionReader:
-    """Reads a process manager's partitions. Repeated polls reuse the connections, and read new positions only."""
+    """Reads the states of a process manager's partitions. Repeated calls of `read_states` reuse the connections, and
+    read only new position records.
+    """
 
     def __init__(
         self,
@@ -40,7 +42,8 @@ class SubscriptionReader:
         aggregates: Iterable[str],
         decode: Callable[[Iterable[Record]], dict[bytes, ProcessPosition]] | None = None,
     ) -> None:
-        """`decode` returns the positions in records; by default an invalid record raises `ContradictionError`.
+        """`decode` returns `position_key` → last position in records; by default, an invalid record raises
+        `ContradictionError`.
 
         Raises `ConfigurationError` if a topic does not exist.
         """
@@ -54,7 +57,7 @@ class SubscriptionReader:
             for number in range(readers.partition_count(connection, topic))
         ]
         self._positions: dict[bytes, ProcessPosition] = {}
-        self._next_record = 0  # offset in the positions topic from which the next poll reads
+        self._next_record = 0  # offset in the positions topic from which the next call reads
         self._connections: ExitStack | None = None
         self._committed_consumer: Consumer
         self._uncommitted_consumer: Consumer
@@ -68,7 +71,7 @@ class SubscriptionReader:
             self._connections.enter_context(closing(self._uncommitted_consumer))
 
     def close(self) -> None:
-        """Close the connections; the next poll opens new connections."""
+        """Close the connections. The next call of `read_states` opens new connections."""
         if self._connections is not None:
             self._connections.close()
             self._connections = None
@@ -96,7 +99,7 @@ class SubscriptionReader:
         return states
 
     def _read_positions(self, topic: str) -> None:
-        """Read the positions that were recorded since the previous poll."""
+        """Read the positions that were recorded since the previous call."""
         start, end = readers.watermarks(self._committed_consumer, topic, POSITIONS_PARTITION)
         if end < self._next_record:  # the topic was recreated
             self._positions, self._next_record = {}, start
@@ -115,6 +118,6 @@ def read_subscriptions(
     aggregates: Iterable[str],
     decode: Callable[[Iterable[Record]], dict[bytes, ProcessPosition]] | None = None,
 ) -> list[SubscriptionState]:
-    """Return the state of every partition of a process manager's subscriptions, from one poll."""
+    """Return the current state of every partition to which a process manager subscribes."""
     with closing(SubscriptionReader(connection, topics, aggregates, decode)) as reader:
         return reader.read_states()

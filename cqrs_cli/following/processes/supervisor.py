@@ -89,7 +89,7 @@ class ReactingSupervisor(Supervisor):
             return False  # the next owner tries again before it fences
 
     def handle_stall(self, error: StalledError) -> None:
-        """Wait: the positions cannot be read yet, and another client's transaction ends by its timeout."""
+        """Let the next owner try again: another client's transaction hides the positions, and ends by its timeout."""
         reached("owner.blocked", reason=str(error))
 
     def handle_unwritable_record(self, error: UnwritableBatch) -> None:
@@ -146,10 +146,10 @@ def create_supervisors(
 
 
 def cached_loader(load: Callable[[str], Aggregate]) -> Callable[[str], Aggregate]:
-    """Return `load` with a cache and a lock: concurrent `importlib.invalidate_caches` calls raise `KeyError`.
+    """Return `load` with a cache and a lock.
 
-    Threads may react to their first events at the same time, and the first command for an aggregate loads the
-    aggregate.
+    Owners call it in their threads for the first command to an aggregate, and concurrent calls of
+    `importlib.invalidate_caches` raise `KeyError`.
     """
     lock, cached = threading.Lock(), lru_cache(maxsize=None)(load)
 

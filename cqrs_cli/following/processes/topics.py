@@ -9,7 +9,9 @@ from cqrs_cli.kafka.admin.topic_identity import TopicIdentity, track_topics
 
 
 def events_topic_identity(plan: ProcessPlan, subscriptions: Collection[Subscription]) -> TopicIdentity:
-    """Return the check of the events topics. It ignores a deleted topic: its owners wait, as it may come back."""
+    """Return the check for recreated events topics. It ignores deleted topics: their owners wait, because the topic may
+    be restored.
+    """
     subscription_by_topic = {subscription.source.topic: subscription for subscription in subscriptions}
 
     def topic_error(topic: str, is_recreated: bool) -> CqrsError | None:

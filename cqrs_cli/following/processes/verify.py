@@ -1,4 +1,6 @@
-"""Verifies a process manager from its topics: for each event before its position, `react`'s commands must exist."""
+"""Verifies a process manager from the topics: the commands that `react` returns for each event before its position must
+exist.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -44,11 +46,11 @@ if TYPE_CHECKING:
 
 
 class _Outputs(NamedTuple):
-    """The topics to which a process manager may write, and the tools that compose and compare its records."""
+    """The topics to which a process manager may write, and the functions that compose and compare its records."""
 
     topics: dict[str, OutputTopic]  # topic without prefix → description
-    key_spaces: dict[str, KeySpace]  # by topic
-    redactors: dict[str, DocumentRedactor]  # by commands topic of an aggregate with personal fields
+    key_spaces: dict[str, KeySpace]  # topic with prefix → key space
+    redactors: dict[str, DocumentRedactor]  # commands topic of an aggregate with personal fields → redactor
     composer: Composer
 
 
@@ -122,7 +124,7 @@ def _position_problems(
 
 
 def _load_outputs(connection: Connection, settings: "Settings", loaded_process: LoadedProcess) -> _Outputs:
-    """Return the existing topics of all aggregates and the topics that the code names, with their tools."""
+    """Return the commands topics of all aggregates, and the topics in the process manager's code, if they exist."""
     outputs, key_spaces = dict[str, OutputTopic](), dict[str, KeySpace]()
     names = registry.names(settings.aggregates, settings.root)
     commands_topics = [Topics(name).commands for name in names]
@@ -151,7 +153,7 @@ def _load_outputs(connection: Connection, settings: "Settings", loaded_process: 
 def _read_commands(
     connection: Connection, process: str, outputs: _Outputs, report: Callable[[str], None]
 ) -> tuple[Mapping[str, SentCommands], Callable[[ReactionCommand, int], bool]]:
-    """Return the commands that the process manager sent, and the `is_retained` of `check_partition_reactions`."""
+    """Return (events topic → commands that the process manager sent, `is_retained` of `check_partition_reactions`)."""
     sent = ProcessCommands(process, outputs.redactors)
     # (topic, partition) → time (ms) of the oldest command, for partitions from which commands were deleted.
     oldest = dict[tuple[str, int], int]()
@@ -184,8 +186,8 @@ def _subscribed_events(
     end: int,
     report_violation: Callable[[str], None],
 ) -> Iterator[SubscribedEvent]:
-    """Yield the subscribed events of a partition, with the commands that `react` returns for each event now. An event
-    that cannot be read is a violation.
+    """Yield the subscribed events of a partition before offset `end`, with the commands that the current `react`
+    returns. Report each event that cannot be read.
     """
     source = state.subscription.source
     batches = readers.read(connection, source.topic, source.partition, state.start, end)

@@ -1,4 +1,4 @@
-"""The only writer of a subscription: commands, position record and group offset in one transaction."""
+"""The writer of a subscription: commits commands, position record and group offset in one transaction."""
 
 import time
 from collections.abc import Mapping, Sequence

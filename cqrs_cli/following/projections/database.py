@@ -37,9 +37,7 @@ def parse_database(url_text: str, root: Path, flag: str = "--to") -> DatabaseAdd
 
 
 def open_database(database: DatabaseAddress) -> Engine:
-    """Return an engine that rejects commit and rollback within `forbid_transaction_end`. A connection is closed after
-    its use, or returned to the engine's pool.
-    """
+    """Return an engine for the database. Within `forbid_transaction_end`, it rejects commit and rollback."""
     dialect = dialect_of(database)
     try:
         engine = dialect.open_engine(database)
@@ -59,7 +57,7 @@ def url_without_password(database: DatabaseAddress) -> str:
 
 
 def read_only(engine: Engine) -> Engine:
-    """Return the engine for read-only use: its connections do not wait for writers if the database allows that."""
+    """Return the engine for read-only use. Its connections do not wait for writers, if the database supports this."""
     return engine.execution_options(**{READ_ONLY: True})
 
 
@@ -67,8 +65,8 @@ def read_only(engine: Engine) -> Engine:
 def forbid_transaction_end(db: Connection) -> Iterator[None]:
     """Prevent commit and rollback within the block: rows and position must be one transaction.
 
-    If the database ended the transaction with an error, and the projection continued, the block raises that error at
-    its end.
+    If an error of the database has ended the transaction, and the projection has caught this error, the block raises it
+    again at its end.
     """
     info = db.info
     info[TRANSACTION_GUARD] = None

@@ -20,7 +20,7 @@ def database_metadata(loaded_projection: LoadedProjection, engine: Engine) -> Me
 
 
 def definition_digest(loaded_projection: LoadedProjection, engine: Engine) -> str:
-    """Return 16 hex digits that change with the tables, their indexes, and the events that the projection takes."""
+    """Return 16 hex digits that change with the tables, their indexes, and the event types of the projection."""
     parts = list(loaded_projection.event_names)
     for table in database_metadata(loaded_projection, engine).sorted_tables:
         parts.append(str(CreateTable(table).compile(engine)))

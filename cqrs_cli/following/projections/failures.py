@@ -29,9 +29,10 @@ def is_already_exists(error: Exception) -> bool:
 
 
 def is_not_found(error: Exception) -> bool:
-    """Return True if the error reports a missing database or table. Only MariaDB raises such errors here.
+    """Return True if the error reports a missing database or table.
 
-    In other databases, a query for the existing tables then returns no tables, or the tables of another schema.
+    Only MariaDB raises such errors when the tables of a missing schema are listed. Other databases return no tables,
+    or the tables of another schema.
     """
     cause = _cause(error)
     dialect = dialect_of_error(cause)

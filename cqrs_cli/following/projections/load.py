@@ -35,12 +35,12 @@ _SEQUENCE_TYPES = (collections.abc.Sequence, collections.abc.Iterable, collectio
 
 @dataclass(frozen=True)
 class LoadedProjection:
-    """A loaded projection: the aggregates whose events it takes, and the classes of these events."""
+    """A loaded projection."""
 
     name: str
     projection: Projection
-    aggregates: dict[str, Aggregate]
-    events: frozenset[type[Event]]
+    aggregates: dict[str, Aggregate]  # name → aggregate whose events are projected
+    events: frozenset[type[Event]]  # classes of the projected events
     event_names: tuple[str, ...]  # the names of the event types; "*": all types, including future types
 
 

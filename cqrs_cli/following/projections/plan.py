@@ -1,4 +1,4 @@
-"""The plan of a projection's run, which is sent to its tasks, and the results of tasks: plain values."""
+"""The plan of a projection's run, which the driver sends to the tasks, and the results and progress of the tasks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,22 +11,23 @@ from cqrs_cli.kafka.event_tail import EventPartition
 
 @dataclass(frozen=True, slots=True)
 class ProjectionPlan(SubscriptionPlan):
-    """The plan of one run of a projection, equal for all its tasks."""
+    """The plan of one run of a projection. All tasks get the same plan."""
 
-    name: str
-    sources: list[EventPartition]
+    name: str  # name of the projection
+    sources: list[EventPartition]  # the partitions to project
     database: DatabaseAddress
-    owner: str  # the run, such as `host:4711:1f2e3d4c`
-    end_offsets: Mapping[EventPartition, int] | None = None  # events offset at which `--once` ends
+    owner: str  # id of the run in the positions table, such as `host:4711:1f2e3d4c`
+    #: Partition → events offset at which a run with `--once` ends; None: the run does not end.
+    end_offsets: Mapping[EventPartition, int] | None = None
     timeout: float | None = None  # timeout in seconds for an unavailable database or broker; None: unlimited
     batch: int = 5000  # maximum number of events in a transaction
     ownership_interval: float = 1.0  # seconds without events until a projector checks its ownership
-    is_shadow: bool = False  # True: fills shadow tables, while the live tables are in use
+    is_shadow: bool = False  # True: the run fills shadow tables, while the live tables are in use
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectorResult:
-    """The result of a projector: a normal end (`error` None), or the error that ends the run."""
+    """The result of a projector. `error`: the error that ends the run; None after a normal end."""
 
     source: EventPartition
     events: int = 0  # number of projected events

@@ -1,4 +1,4 @@
-"""The positions of a projection in its database: they are read, taken over, and moved at the start of each batch."""
+"""Reads, takes over and moves the positions of a projection in its database."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -35,7 +35,7 @@ def row_of(table: Table, plan: ProjectionPlan, source: EventPartition) -> Column
 
 
 def read_positions(connection: Connection, name: str) -> dict[tuple[str, int], Position]:
-    """Return all positions of a projection by (topic, partition)."""
+    """Return (topic, partition) → position, for all positions of a projection."""
     row = POSITIONS.c
     query = select(
         row.topic, row.partition, row.topic_id, row.next_offset, row.owner, row.last_offset, row.last_digest
@@ -50,7 +50,7 @@ def read_positions(connection: Connection, name: str) -> dict[tuple[str, int], P
 
 
 def read_offsets(connection: Connection, name: str, topic: str) -> dict[int, int]:
-    """Return the next offset of each partition of a topic."""
+    """Return partition → next offset, for all partitions of a topic."""
     return {
         partition: position.next_offset
         for (known_topic, partition), position in read_positions(connection, name).items()
@@ -66,11 +66,11 @@ def move_position(
     new_offset: int,
     last_event: Evidence | None = None,
 ) -> None:
-    """Move the position from `old_offset` to `new_offset`, as the first statement of a batch.
+    """Move the position from `old_offset` to `new_offset`. This must be the first statement of a batch.
 
-    The statement locks the row, and stops a stale projector before its work. `last_event` is None for a move without
-    events, and for a batch that is written event by event. Raises `PositionMovedError` if the position belongs to
-    another run or topic, or is not at `old_offset`.
+    The statement locks the row. Raises `PositionMovedError` if the position belongs to another run or topic, or is not
+    at `old_offset`: so a stale projector stops before its work. `last_event`: evidence of the batch's last event; None
+    for a batch without events, and for a batch that is written event by event.
     """
     expected_row = (
         row_of(POSITIONS, plan, source)
@@ -128,9 +128,9 @@ def check_topic(plan: ProjectionPlan, source: EventPartition, position: Position
 def take_over_positions(
     db: Connection, plan: ProjectionPlan, starts: Mapping[EventPartition, int]
 ) -> list[str]:
-    """Make this run the owner of all positions, and add new positions at `starts`; return the previous owners.
+    """Make this run the owner of all positions, and return the previous owners. The caller commits.
 
-    The caller commits.
+    A partition without a position gets the position in `starts`.
     """
     positions = read_positions(db, plan.name)
     for source in sorted(plan.sources):

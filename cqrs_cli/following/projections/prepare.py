@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 
-#: Timeout in seconds of `--once` for an unavailable database: long enough for a restart.
+#: Timeout in seconds for an unavailable database in a run with `--once`. It is long enough for a restart.
 ONCE_TIMEOUT = 60.0
 
 #: Seconds between two attempts to reach the database.
 _RETRY_DELAY = 1.0
 
-#: The number of retries after another run has created the same tables concurrently.
+#: Maximum number of retries after another run has created the same tables concurrently.
 _MAX_RACES = 5
 
 
@@ -54,8 +54,9 @@ _MAX_RACES = 5
 class PreparedProjection:
     """The plans of a run."""
 
-    live: ProjectionPlan  # for the live tables
-    new: ProjectionPlan | None  # for shadow tables, which the run fills first; None without shadow tables
+    live: ProjectionPlan  # the plan for the live tables
+    #: The plan for shadow tables, which the run fills first; None without shadow tables.
+    new: ProjectionPlan | None
     previous_owners: list[str]  # runs that owned the positions before, such as `host:4711:1f2e3d4c`
 
 
@@ -92,7 +93,7 @@ def retry_until_available(
 ) -> _Result:
     """Return the result of `action`, retried until the database responds.
 
-    Raises `ConfigurationError` if a retry does not help, `UnavailableError` after the plan's timeout (`timeout`).
+    Raises `ConfigurationError` if a retry does not help, `UnavailableError` after `plan.timeout` seconds.
     """
     database, started_at = plan.database, time.monotonic()
     is_reported = False
@@ -189,7 +190,9 @@ def _shadow_plan(
     rebuild: bool,
     starts: Mapping[EventPartition, int],
 ) -> ProjectionPlan:
-    """Return the plan for shadow tables. It reuses unchanged shadow tables of this revision unless `rebuild` is set."""
+    """Create shadow tables, and return the plan to fill them. Without `rebuild`, existing shadow tables of the same
+    revision and definition are used again.
+    """
     dialect = dialect_of(plan.database)
     database = dialect.shadow_address(plan.database, plan.name)
     new = replace(plan, database=database, is_shadow=True)

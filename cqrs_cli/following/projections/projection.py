@@ -1,4 +1,4 @@
-"""The value with which an author defines a projection."""
+"""The class with which a project defines a projection."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -3,10 +3,10 @@
 After any error the projector reads the position from the database again, and continues there. So a commit whose
 response was lost, a restored backup and a killed process are handled in the same way.
 
-Owners of commands and of process managers need a supervisor with claims and fences, because Kafka commits the writes of
-a stale producer until a newer producer fences it. A projector needs neither. Its position is in the same transaction as
-the rows, and the row of the position names the run that may move it: a stale projector finds no such row, so it writes
-nothing. An earlier run leaves no in-doubt transaction, because a database ends an open transaction with its session.
+A projector needs neither claims nor fences, unlike the owners of commands and of process managers. Its position is in
+the same transaction as its rows, and the position's row names the run that may move it. So a stale projector cannot
+move the position, and its transaction fails. There are no in-doubt transactions, because a database ends an open
+transaction with its session.
 """
 
 import random
@@ -47,7 +47,7 @@ from cqrs_cli.keyspace.followed_key_space import FollowedKeySpace
 from cqrs_cli.observer import reached
 from cqrs_cli.state.evidence import Evidence, evidence
 
-#: Maximum delay in seconds before a batch is retried; and the delay between two attempts to reach a database.
+#: Maximum delay in seconds before a batch is retried, and the delay between two attempts to reach a database or broker.
 _MAX_RETRY_DELAY = 0.05
 _RECONNECT_DELAY = 1.0
 
@@ -56,7 +56,7 @@ _START_CHECK_INTERVAL = 0.5
 
 
 class Projector:
-    """Projects one partition until it is stopped or reaches its end offset. It is the sink of its own loop."""
+    """Projects one partition until `stopping` is set or the end offset is reached. It is the sink of its own loop."""
 
     def __init__(
         self,
@@ -74,16 +74,16 @@ class Projector:
         self._end_offset = None if plan.end_offsets is None else plan.end_offsets[source]
         self._aggregate = loaded_projection.aggregates[source.aggregate]
         self._project: Callable[[Any, Sequence[Recorded[Any]]], None] = loaded_projection.projection.project
-        self._event_count = 0  # projected events
+        self._event_count = 0  # number of projected events
         self._stored_error = StoredError(engine, plan, source)
-        self._failed_offset: int | None = None  # of the event that failed
+        self._failed_offset: int | None = None  # offset of the event that failed
         self._unavailable_since: float | None = None
         self._is_database_unavailable = False
         self._reported_waiting = False
         self.result: ProjectorResult | None = None
 
     def run(self) -> None:
-        """Project, set `result`, and store its error."""
+        """Project until the end, set `result`, and store its error in the database."""
         error: CqrsError | None = None
         started_at = time.time()
         try:
@@ -110,13 +110,13 @@ class Projector:
                 self._stored_error.load()
                 with closing(self._open_tail(self._source, position)) as tail:
                     ProjectionLoop(self, tail, self.offset, self._end_offset).run(self._stopping.is_set)
-                if not self._stopping.is_set():  # at the end offset
+                if not self._stopping.is_set():  # the loop has ended at the end offset
                     self._stored_error.clear(self.offset)
                 return
             except PositionMovedError:
                 continue  # the next `read_own_position` confirms the owner or raises TakenOverError
             except (UnavailableError, MissingPartitionError) as error:
-                # A deleted topic causes an error when the topic is opened again.
+                # A deleted topic is temporary here: opening the tail again raises the error that ends the run.
                 if self._unavailable_since is None:
                     self._stored_error.store(error, self.offset)
                 self._wait_for_service(error.message)
@@ -124,7 +124,7 @@ class Projector:
                 self._handle_database_error(error)
 
     def _may_start(self) -> bool:
-        """Return True if no parent partition has earlier events to project; else wait a little and return False."""
+        """Return True if the partition may start (`is_ready`); else wait a little, and return False."""
         if self._end_offset == 0 or self.is_ready():
             return True
         if not self._reported_waiting:
@@ -137,7 +137,7 @@ class Projector:
         return False
 
     def is_ready(self) -> bool:
-        """Return True if all earlier events of the partition's aggregates, in its parent partitions, are projected."""
+        """Return True if the parent partitions are projected up to the split, so that events come in order."""
 
         def positions() -> dict[int, int]:
             with read_only(self._engine).connect() as connection:
@@ -146,7 +146,7 @@ class Projector:
         return self._key_space.is_ready(self._source.partition, positions)
 
     def is_ready_in(self, db: Connection) -> bool:
-        """Return `is_ready` by the positions that this transaction sees.
+        """Return `is_ready` according to the positions that the transaction of `db` sees.
 
         The first batch of a partition checks this again, because a restored backup may have reset the positions of the
         parent partitions.
@@ -180,7 +180,7 @@ class Projector:
             self._write_singly(events, next_offset)
 
     def _write_singly(self, events: list[Recorded[Event]], next_offset: int) -> None:
-        """Write each event in its own transaction: this finds the failing event, and commits all events before it."""
+        """Write each event in its own transaction, to find the failing event, and to commit all events before it."""
         for event in events:
             try:
                 self._commit([event], event.offset + 1)
@@ -242,7 +242,7 @@ class Projector:
         )
 
     def _check_tables(self) -> None:
-        """Raise an error if another run owns the tables or the tables were changed, which explains most errors."""
+        """Raise an error if another run owns the tables, or if the tables were changed: this explains most errors."""
         read_own_position(self._engine, self._plan, self._source)
         with read_only(self._engine).connect() as connection:
             record = read_table_record(connection, self._plan.name)
@@ -266,7 +266,7 @@ class Projector:
                 raise named_error from self._aggregate.redact_error(error)
 
     def _wait_for_service(self, problem: str) -> None:
-        """Wait a little for an unavailable service; raises `UnavailableError` after the plan's timeout (`timeout`)."""
+        """Wait a little for a database or broker; raises `UnavailableError` after `plan.timeout` seconds."""
         now = time.monotonic()
         if self._unavailable_since is None:
             reached("message", text=f"{self._name()}: {problem}; still trying")

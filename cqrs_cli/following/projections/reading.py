@@ -1,4 +1,4 @@
-"""Checks a projection's input: the log contains its position, and the topics were not recreated."""
+"""Checks that a projection's position fits the log, and that the topics were not recreated."""
 
 import time
 
@@ -35,9 +35,9 @@ def check_position_in_log(connection: Connection, name: str, source: EventPartit
 
 
 def check_last_event(connection: Connection, name: str, source: EventPartition, position: Position) -> None:
-    """Raise `ContradictionError` if the log has another record than the last event that was projected.
+    """Raise `ContradictionError` if the log no longer has the last event that was projected.
 
-    Then the log was restored from a backup, and has received other events since.
+    This happens if the log was restored from a backup, and has received other events since.
     """
     log = PartitionLog(connection, source.topics, source.partition)
     if mismatch := history_mismatch(log, position.last_event, None):

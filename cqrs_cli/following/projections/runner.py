@@ -1,4 +1,4 @@
-"""Projects several partitions in one process, a thread for each, until one fails, all have ended or all are stopped."""
+"""Projects several partitions in one process, with one thread for each partition."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -25,10 +25,11 @@ def project_partitions(
     report: ReportMessage,
     on_idle: Callable[[threading.Event], None] = lambda stopping: None,
 ) -> list[ProjectorResult]:
-    """Project these partitions and return their results. `report` gets messages for the operator.
+    """Project these partitions until all have ended, and return their results. The first error stops the other threads,
+    and so does a KeyboardInterrupt.
 
-    `on_idle` is called at regular intervals with an event, and may set this event to stop all threads. The first error
-    stops the other threads, and so does a KeyboardInterrupt: committed batches are complete.
+    `report` gets messages for the operator. `on_idle(stopping)` is called at regular intervals, and may set `stopping`
+    to stop all threads.
     """
     engine = open_database(plan.database)
     stopping = threading.Event()

@@ -1,4 +1,4 @@
-"""The last error of each partition of a projection, in its database."""
+"""Reads, stores and deletes the last error of each partition of a projection, in the projection's database."""
 
 from sqlalchemy import ColumnElement, Connection, Engine, delete, insert, inspect, select
 
@@ -19,7 +19,7 @@ from cqrs_cli.observer import reached
 
 
 def read_errors(engine: Engine) -> dict[tuple[str, str, int], LastError]:
-    """Return the errors by projection, topic and partition."""
+    """Return (projection, topic, partition) → last error."""
     with read_only(engine).connect() as connection:
         if not inspect(connection).has_table(ERRORS.name):  # an earlier version created the tables
             return {}
@@ -46,7 +46,7 @@ class StoredError:
     def store(self, error: CqrsError, offset: int) -> None:
         """Store an error if this run still owns the position.
 
-        Raises no error, which would hide `error`: a message reports a failure of the database.
+        A failure of the database is reported as a message, and not raised, because it would hide `error`.
         """
         if isinstance(error, TakenOverError):
             return

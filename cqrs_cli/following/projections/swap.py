@@ -3,9 +3,9 @@
 The swap is one transaction if the database has transactional DDL. Otherwise the next run completes an interrupted swap.
 
 1. Lock the live positions of all partitions, so that the live tables do not change.
-2. Fold the missing events into the shadow tables, until each of their positions has reached the live position: a client
-   that has waited for an event must still find the event after the swap.
-3. Swap tables and positions, including the owner, so that an older run notices that it was taken over.
+2. Project the missing events into the shadow tables, until their positions have reached the live positions. So a client
+   that has waited for an event still finds the event after the swap.
+3. Swap tables and positions, including the owner, so that the older run notices the takeover.
 """
 
 import json
@@ -26,14 +26,14 @@ from cqrs_cli.following.projections.prepare import retry_until_available
 from cqrs_cli.following.projections.runner import project_partitions
 from cqrs_cli.kafka.event_tail import EventPartition, ReportMessage
 
-#: Folds events into the shadow tables up to these offsets.
+#: Projects events into the shadow tables up to the given end offsets: partition → offset.
 CatchUp = Callable[[Mapping[EventPartition, int]], None]
 
 
 def swap_with_retries(
     live: ProjectionPlan, shadow: ProjectionPlan, loaded_projection: LoadedProjection, report: ReportMessage
 ) -> None:
-    """Run `swap_tables`, and fold missing events in this process. Retries while the database is busy or unavailable."""
+    """Run `swap_tables`, and project missing events in this process. Retry while the database is unavailable."""
 
     def catch_up(end_offsets: Mapping[EventPartition, int]) -> None:
         catch_up_plan = replace(shadow, end_offsets=end_offsets)
@@ -95,7 +95,7 @@ def _lock_and_catch_up(
 def _end_offsets(
     plan: ProjectionPlan, positions: Mapping[tuple[str, int], Position]
 ) -> dict[EventPartition, int]:
-    """Return the positions of the live tables, without positions in a recreated topic."""
+    """Return partition → position of the live tables, without positions that belong to a recreated topic."""
     return {
         source: position.next_offset
         for source in plan.sources
@@ -114,7 +114,7 @@ def _check_owner(plan: ProjectionPlan, owners: set[str]) -> None:
 
 
 def _table_names(db: Connection, name: str, schema: str) -> tuple[list[str], list[str]]:
-    """Return the names of the live tables and of the shadow tables."""
+    """Return (names of the live tables, names of the shadow tables)."""
     shadow_projections = PROJECTIONS.to_metadata(MetaData(), schema=schema)
     live_tables, shadow_tables = (
         db.execute(select(table.c.tables).where(table.c.projection == name)).scalar_one()

@@ -65,10 +65,10 @@ def check_foreign_tables(
 def create_tables(
     engine: Engine, loaded_projection: LoadedProjection, old_tables: Sequence[str] = ()
 ) -> None:
-    """Drop the `old_tables` tables, and create the tables and their record in one transaction.
+    """Drop `old_tables`, and create the projection's tables and their record in one transaction.
 
-    The names are recorded before the tables are created. MariaDB commits after each table, so an interruption may leave
-    some tables, and the next run must recognize them as its own.
+    The names are recorded before the tables are created: MariaDB commits after each table, so an interruption may leave
+    some tables, which the next run must recognize as its own.
     """
     with engine.begin() as db:
         metadata = database_metadata(loaded_projection, engine)

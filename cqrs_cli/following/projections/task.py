@@ -22,7 +22,8 @@ def run_task(
     aggregates_root: Path,
     driver: Address | None = None,
 ) -> Iterator[ProjectorResult]:
-    """Project the sources with these numbers until all have ended; yields one result for each.
+    """Project partitions until all have ended, and yield one result for each. `source_numbers`: indexes of the
+    partitions in `plan.sources`.
 
     If the parent process has died, the task exits without a result.
     """

@@ -1,4 +1,4 @@
-"""`cqrs.upsert`: an upsert in one statement, for rows that events of several partitions update."""
+"""`cqrs.upsert`: inserts or updates a row in one statement, for rows that events of several partitions update."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any

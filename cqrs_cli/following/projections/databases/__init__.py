@@ -1,1 +1,1 @@
-"""The databases that projections fill. Each database has a file here and an entry in `known`; other code is common."""
+"""The databases that projections fill. Each database has a file in this folder, and an entry in `known`."""

@@ -1,11 +1,11 @@
-"""The address of a projection's tables: a plain value, which is sent to tasks."""
+"""The address of a projection's tables. It can be pickled, because the driver sends it to tasks."""
 
 from typing import NamedTuple
 
 
 class DatabaseAddress(NamedTuple):
-    """The address of tables and positions: a database, and a schema if it is not the default schema."""
+    """The address of a projection's tables and positions."""
 
-    url: str
-    schema: str | None = None
-    lock_timeout: float = 30.0  # timeout of a statement in seconds, while others hold locks
+    url: str  # SQLAlchemy's URL of the database
+    schema: str | None = None  # None: the default schema
+    lock_timeout: float = 30.0  # seconds that a statement waits for locks of other sessions

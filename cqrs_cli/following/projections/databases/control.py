@@ -28,9 +28,9 @@ def _partition_key() -> list[Column[Any]]:
     ]
 
 
-#: A row for each partition. `owner` is the run that may move the position; `next_offset` is the offset of the next
-#: event. `last_offset` and `last_digest` are offset and SHA-256 of the last event's record, by which another log
-#: is recognised; null before the first event.
+#: A row for each partition. `owner`: the run that may move the position. `next_offset`: the offset of the next event.
+#: `last_offset`, `last_digest`: offset and SHA-256 of the last event's record, or null before the first event. They
+#: show whether the log is still the log from which the tables were filled.
 POSITIONS = Table(
     "cqrs_positions",
     CONTROL,
@@ -53,7 +53,7 @@ PROJECTIONS = Table(
     Column("tables", Text, nullable=False),
 )
 
-#: A row for each partition with an error, until a run commits a batch or has no new events: `last_error.LastError`.
+#: The last error (`last_error.LastError`) of each partition, until a run commits a batch or has no new events.
 ERRORS = Table(
     "cqrs_errors",
     CONTROL,
@@ -66,10 +66,10 @@ ERRORS = Table(
 
 
 def swap_control_rows(db: Connection, projection: str, positions: Table) -> None:
-    """Replace a projection's live rows in both control tables.
+    """Replace a projection's live rows in `cqrs_positions` and `cqrs_projections` in a table swap, and delete its
+    errors.
 
-    The new positions come from the table `positions`, the new row of `cqrs_projections` from the schema of `positions`.
-    The errors of the replaced tables are deleted.
+    The new rows come from the table `positions`, and from the table `cqrs_projections` in the same schema.
     """
     db.execute(delete(ERRORS).where(ERRORS.c.projection == projection))
     projections = PROJECTIONS.to_metadata(MetaData(), schema=str(positions.schema))

@@ -1,6 +1,6 @@
 """The interface to a projection's database, with defaults for a server that has schemas and transactional DDL.
 
-Each database is a subclass in its own file, which overrides what differs. The contract tests are in
+Each database has a subclass in its own file, which overrides the differences. The contract tests are in
 `tests/following/projections/contract`.
 """
 
@@ -19,14 +19,14 @@ from cqrs_cli.following.projections.databases.control import POSITIONS
 #: Execution option of read-only connections.
 READ_ONLY = "cqrs_reads"
 
-#: Key in the `info` of a connection while a projection works in its transaction. The value is the error that ended the
+#: Key in the `info` of a connection within `forbid_transaction_end`. Its value is the error that has ended the
 #: transaction, or None.
 TRANSACTION_GUARD = "cqrs_transaction_kept"
 
 #: Retry policy. `again`: retry the batch at once; `wait`: the database is unavailable; `none`: a retry does not help.
 RetryPolicy = Literal["again", "wait", "none"]
 
-#: Begins a transaction, and returns its connection as a context manager, which commits or rolls back.
+#: Begins a transaction. Returns a context manager, which yields the connection, and commits or rolls back at the end.
 Begin = Callable[[], AbstractContextManager[Connection]]
 
 
@@ -34,21 +34,21 @@ class TableSwap(NamedTuple):
     """The tables of a projection in a table swap."""
 
     projection: str
-    owner: str  # the owner of the new tables
-    schema: str  # the schema of the new tables
-    old: list[str]  # tables that are dropped
-    new: list[str]  # tables that replace them
+    owner: str  # the run that has filled the shadow tables
+    schema: str  # the schema of the shadow tables
+    old: list[str]  # names of the live tables, which are dropped
+    new: list[str]  # names of the shadow tables, which become live
 
 
 class Dialect(ABC):
     """A kind of database, such as PostgreSQL. Its methods are called in any thread."""
 
-    name: str  # scheme of URLs, and SQLAlchemy's name
-    driver: str  # the name with SQLAlchemy's driver
-    module: str  # the top-level package of the driver's errors
+    name: str  # scheme of URLs, such as `postgresql`; also SQLAlchemy's name of the database
+    driver: str  # scheme with SQLAlchemy's driver, such as `postgresql+psycopg`
+    module: str  # top-level package of the driver's exceptions, such as `psycopg`
     example: str  # an example of a URL
-    extra = "projections"  # the extra that pip installs for it
-    password_hint = "leave it out"  # where to put a password instead
+    extra = "projections"  # the extra of `cqrs-cli` with the driver
+    password_hint = "leave it out"  # error text: where to put a password instead of the URL
     tasks: int | None = None  # maximum number of concurrent writer processes; None: unlimited
 
     def complete_url(self, url: URL, root: Path, flag: str) -> URL:
@@ -57,11 +57,9 @@ class Dialect(ABC):
 
     @abstractmethod
     def open_engine(self, database: DatabaseAddress) -> Engine:
-        """Return an engine with transactions as projections need them. A connection is closed after its use, or
-        returned to the engine's pool.
-        """
+        """Return an engine with the transaction isolation that projections need."""
 
-    # Errors of its driver
+    # Errors of the driver
 
     @abstractmethod
     def retry_policy(self, error: BaseException) -> RetryPolicy:
@@ -82,7 +80,9 @@ class Dialect(ABC):
     # Tables
 
     def adapt_metadata(self, metadata: MetaData) -> MetaData:
-        """Return the tables as this database needs them. Raises `ConfigurationError` for an unsuitable definition."""
+        """Return the tables with the changes that this database needs. Raises `ConfigurationError` for an unsuitable
+        definition.
+        """
         return metadata
 
     def check_tables(self, db: Connection, tables: Sequence[str]) -> None:
@@ -96,14 +96,14 @@ class Dialect(ABC):
     def upsert(
         self, table: Table, key: Mapping[str, Any], new: Mapping[str, Any], change: Mapping[str, Any]
     ) -> Executable:
-        """Return a statement that inserts a row of `key` and `new`, or applies `change` to the row with that key."""
+        """Return a statement that inserts a row of `key` and `new`, or applies `change` to the row with `key`."""
         row = postgresql.insert(table).values(**key, **new)
         return row.on_conflict_do_update(index_elements=list(key), set_=change)
 
     # Shadow tables
 
     def database_exists(self, database: DatabaseAddress) -> bool:
-        """Return False if the database must be created before a read."""
+        """Return False for a database file that does not exist."""
         return True
 
     @abstractmethod
@@ -128,12 +128,16 @@ class Dialect(ABC):
 
     @contextmanager
     def preparation(self, engine: Engine, projection: str, new: DatabaseAddress) -> Iterator[Begin]:
-        """Yield a function that begins transactions, with which a run is prepared within the block."""
+        """Yield the function with which a run begins its transactions while it prepares its tables. `new`: the address
+        of the shadow tables.
+        """
         yield engine.begin
 
     @contextmanager
     def table_swap(self, engine: Engine, projection: str, new: DatabaseAddress) -> Iterator[Connection]:
-        """Yield a connection whose transaction is the table swap: complete, or not done."""
+        """Yield a connection with a transaction for the table swap, so that the swap is atomic. `new`: the address of
+        the shadow tables.
+        """
         with engine.begin() as db:
             yield db
 

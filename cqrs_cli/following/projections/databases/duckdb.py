@@ -1,7 +1,7 @@
 """DuckDB: a columnar file for analysts, which only one process at a time can open.
 
 A connection is opened for one transaction and closed after it, so that writing and reading processes can take turns.
-Threads of one process take turns as well, because the file stays open as long as one of them uses it.
+The threads of a process also take turns: with overlapping connections, the process would never close the file.
 """
 
 import random
@@ -20,8 +20,8 @@ from cqrs_cli.following.projections.databases.files import FileDialect, database
 #: Maximum delay in seconds between two attempts to open a file that another process uses.
 _MAX_RETRY_DELAY = 0.005
 
-#: Seconds for which a process leaves the file free after its turn, so that another process can open it. A fraction of
-#: the turn's duration is added, because turns are long on a busy machine.
+#: Seconds for which a process leaves the file closed after its transaction, so that another process can open it.
+#: `_PAUSE_SHARE` × the transaction's duration is added, because all durations are longer on a busy machine.
 _PAUSE = 0.01
 _PAUSE_SHARE = 0.1
 
@@ -36,7 +36,7 @@ _FILE_LOCKS: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
 
 
 class DuckDb(FileDialect):
-    """DuckDB; its SQL is PostgreSQL's as far as projections need it."""
+    """DuckDB. Projections use only SQL that is the same in PostgreSQL."""
 
     name = driver = "duckdb"
     module = "_duckdb"

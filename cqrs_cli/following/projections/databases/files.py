@@ -1,4 +1,4 @@
-"""A database in one file, with one writing transaction at a time."""
+"""The dialect of databases in one file, with one writing transaction at a time."""
 
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -23,8 +23,8 @@ class FileDialect(Dialect):
     A table swap copies the rows, so it writes only the live file and needs only one commit.
     """
 
-    title: str  # name in messages
-    auxiliary_suffixes: tuple[str, ...]  # suffixes of its auxiliary files
+    title: str  # name of the database in messages
+    auxiliary_suffixes: tuple[str, ...]  # suffixes of the auxiliary files, such as `-wal`
 
     def complete_url(self, url: URL, root: Path, flag: str) -> URL:
         """Return the URL with an absolute path; a relative file is below `root`."""
@@ -60,14 +60,14 @@ class FileDialect(Dialect):
         return self.database_exists(database)
 
     def attach_shadow_tables(self, db: Connection, database: DatabaseAddress) -> str:
-        """Attach the file of the shadow tables. The shadow tables must have caught up, on separate connections."""
+        """Attach the file of the shadow tables, which other connections have filled before."""
         path = str(database_file(database)).replace("'", "''")
         db.exec_driver_sql(f"ATTACH '{path}' AS {_ATTACHED}")
         return _ATTACHED
 
     @abstractmethod
     def create_statements(self, db: Connection, schema: str | None) -> dict[str, str]:
-        """Return the CREATE statements of the tables in `schema` (None: the live file), in the order of creation."""
+        """Return table → CREATE statement for the tables in `schema` (None: the live file), in creation order."""
 
     @abstractmethod
     def index_statements(self, db: Connection, schema: str) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""All databases that projections fill, by the name in their URL."""
+"""The list of all databases that projections fill, and lookups in this list."""
 
 from sqlalchemy import Connection, Engine, make_url
 

@@ -6,10 +6,10 @@
    also renames the new positions to `cqrs_arrived`.
 3. A transaction moves the rows of `cqrs_arrived` into the positions table.
 
-The preparation of the next run completes step 3 first if it finds `cqrs_arrived`. Until then the positions lag the
-tables, so no client that waits for an event returns too early, and no run writes, because the owner is still the owner
-of step 1. One session does all steps, under a lock that ends with the session. So no other run can start between two
-steps, and no step can happen late.
+If step 3 is missing after a crash, the next run finds `cqrs_arrived`, and does step 3 first. Until then the positions
+lag the tables, so no client that waits for an event returns too early. No run writes meanwhile, because step 1 has
+changed the owner of the positions. One session does all steps, under a lock that ends with the session. So no other run
+can start between two steps.
 """
 
 import hashlib
@@ -57,11 +57,11 @@ from cqrs_cli.following.projections.databases.mariadb_tables import adapt_for_ma
 #: The first release whose `RENAME TABLE` is atomic in a crash.
 _MIN_VERSION = (10, 6)
 
-#: The positions of the new tables after step 2, and the name prefix of the replaced tables, which are numbered.
+#: The name of the new positions table after step 2, and the name prefix of the replaced tables, which get numbers.
 _ARRIVED = "cqrs_arrived"
 _OLD = "cqrs_old_"
 
-#: Seconds that the table swap waits for open readers; new readers queue after the swap during this time.
+#: Seconds that the table swap waits for open readers. New readers wait for the swap meanwhile.
 RENAME_TIMEOUT = 5
 
 #: Maximum length of a database name.
@@ -99,7 +99,9 @@ class MariaDb(Dialect):
         return engine
 
     def _record_transaction_end(self, context: ExceptionContext) -> None:
-        """Record an error that ended the transaction (a deadlock): later rows would commit without the position."""
+        """Record an error that has ended the transaction, such as a deadlock. Otherwise later rows would be committed
+        without the position.
+        """
         db, error = context.connection, context.sqlalchemy_exception
         if db is None or error is None or self.retry_policy(context.original_exception) != "again":
             return  # a connection that fails while it is opened has no `info` yet
@@ -141,7 +143,9 @@ class MariaDb(Dialect):
                 )
 
     def check_swappable(self, db: Connection, tables: Sequence[str]) -> None:
-        """Reject tables with a trigger, which `RENAME TABLE` cannot move, before shadow tables are filled for hours."""
+        """Reject tables with a trigger, because `RENAME TABLE` cannot move them. This check comes before the shadow
+        tables are filled, which may take hours.
+        """
         query = text(
             "SELECT event_object_table, trigger_name FROM information_schema.triggers"
             " WHERE event_object_schema = database()"
@@ -183,7 +187,7 @@ class MariaDb(Dialect):
     @contextmanager
     def table_swap(self, engine: Engine, projection: str, new: DatabaseAddress) -> Iterator[Connection]:
         with exclusive_session(engine, projection, new.lock_timeout) as db:
-            self._complete_swap(db, projection, str(new.schema))  # the response to RENAME was lost
+            self._complete_swap(db, projection, str(new.schema))  # if the response to RENAME was lost
             db.commit()
             yield db
 

@@ -5,10 +5,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-#: SQLAlchemy's name of the driver, PyMySQL. Its row counts are counts of matched rows, not of changed rows.
+#: SQLAlchemy's name of the driver, PyMySQL. `rowcount` is the number of matched rows, not of changed rows.
 DRIVER = "mariadb+pymysql"
 
-#: The option file of MariaDB's own programs, which may contain a password.
+#: The option file of MariaDB's client programs. It may contain a password.
 _OPTION_FILE = Path("~/.my.cnf")
 
 #: Attribute of a connection with the maximum number of bytes in a statement.
@@ -36,7 +36,7 @@ _IMPLICIT_COMMIT = re.compile(
 
 
 def driver_arguments(timeout: float) -> dict[str, Any]:
-    """Return the arguments of a connection: times are UTC, values that do not fit are errors.
+    """Return PyMySQL's connection arguments. Times are UTC, and a value that does not fit its column is an error.
 
     A statement waits up to `timeout` seconds for the lock of a row or table.
     """
@@ -56,7 +56,7 @@ def driver_arguments(timeout: float) -> dict[str, Any]:
 def _bounded_cursor() -> type:
     """Return a cursor class that rejects statements above the server's size limit.
 
-    The server would close the connection instead, which looks like an unavailable server.
+    The server would close the connection instead, so the error would look like an unavailable server.
     """
     from pymysql.cursors import Cursor
     from pymysql.err import DataError

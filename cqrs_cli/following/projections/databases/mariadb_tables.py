@@ -1,6 +1,6 @@
-"""Adapts a projection's tables to MariaDB, so that a definition has the same meaning in every database.
+"""Adapts a projection's tables to MariaDB, so that a table definition has the same meaning in every database.
 
-Explicit settings stay unchanged: a length, a precision, a MariaDB type, a collation.
+An explicit length, precision, MariaDB type or collation stays unchanged.
 """
 
 from typing import Any
@@ -31,7 +31,8 @@ _KEY_LENGTH = 255
 #: A collation that compares as SQLite and PostgreSQL do: `a`, `A` and `a ` are three different texts.
 COLLATION = "utf8mb4_nopad_bin"
 
-# Replacements for types that are narrower in MariaDB than elsewhere: 64 KiB, whole seconds, seven digits.
+# SQLAlchemy type → replacement, for types that are narrower in MariaDB than in other databases: its TEXT has 64 KiB,
+# its DATETIME whole seconds, its FLOAT seven digits.
 _WIDER_TYPES: dict[type, Any] = {
     Text: mysql.LONGTEXT(),
     UnicodeText: mysql.LONGTEXT(),
@@ -62,7 +63,7 @@ def _adapt_table(table: Table) -> None:
         table.kwargs["mariadb_charset"] = "utf8mb4"
         table.kwargs["mariadb_collate"] = COLLATION
     for constraint in table.foreign_key_constraints:
-        constraint.name = None  # its name must differ from the name in the live table, which is still in use
+        constraint.name = None  # MariaDB chooses a name: the live table still uses the given name
     keys = _key_columns(table)
     for column in table.columns:
         column.type = _adapt_type(column, column.name in keys)

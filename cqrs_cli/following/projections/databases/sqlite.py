@@ -13,10 +13,10 @@ from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.dialect import READ_ONLY, RetryPolicy
 from cqrs_cli.following.projections.databases.files import FileDialect
 
-#: Takes the write lock at once: two transactions that read first could wait for each other.
+#: Begins a transaction with the write lock. Two transactions that read first, and write later, could deadlock.
 _IMMEDIATE = "BEGIN IMMEDIATE"
 
-#: Primary result codes of a file that cannot be written for now: READONLY, IOERR, FULL.
+#: Primary result codes of a file that temporarily cannot be written: READONLY, IOERR, FULL.
 _UNAVAILABLE_CODES = {8, 10, 13}
 
 #: Error texts when another writer holds the lock.
@@ -24,7 +24,7 @@ _LOCKED = ("database is locked", "database table is locked", "database schema is
 
 
 class Sqlite(FileDialect):
-    """SQLite; SQLAlchemy defines the storage of times and numbers."""
+    """SQLite. SQLAlchemy defines how times and numbers are stored."""
 
     name = driver = "sqlite"
     module = "sqlite3"
@@ -75,8 +75,8 @@ class Sqlite(FileDialect):
 def _enable_wal(connection: sqlite3.Connection, _: object) -> None:
     """Enable write-ahead logging: readers and the writer do not wait for each other.
 
-    SQLite syncs the log at checkpoints only. So a crash of the machine may lose the last batches; but each lost batch
-    loses its rows and its position together.
+    With `synchronous=NORMAL`, SQLite syncs its log only at checkpoints. So a crash of the machine may lose the last
+    batches, but always rows and position together.
     """
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")
