@@ -17,15 +17,16 @@ _T = TypeVar("_T")
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 
-#: Timeout in seconds for a request; after it the broker counts as unreachable.
+#: Timeout in seconds for a request, after which the broker counts as unreachable.
 REQUEST_TIMEOUT = 10.0
 
-#: librdkafka opens a client's second connection, to a broker from the metadata, only after half of
-#: `reconnect.backoff.ms` (100 by default). With 20 the first answer comes after 15 ms instead of 55. The longest
-#: pause while a broker is down stays at ten seconds: a coordinator that has just started reports outdated positions.
+#: A client first connects to the bootstrap server, then to a broker from the metadata. librdkafka opens the second
+#: connection only after half of `reconnect.backoff.ms` (100 by default). With 20, the first answer comes after 15 ms
+#: instead of 55. `reconnect.backoff.max.ms` keeps its default of ten seconds, because a coordinator that has just
+#: started reports outdated positions.
 _FAST_RECONNECT = {"reconnect.backoff.ms": 20}
 
-#: Timeouts in seconds: for a healthy broker's first answer, and for the search for the reason of a failed connection.
+#: Timeouts in seconds: for the first answer of a healthy broker, and for finding the reason of a failed connection.
 FIRST_ANSWER_TIMEOUT, REASON_TIMEOUT = 1.0, 5.0
 
 
@@ -39,8 +40,8 @@ def consumer(
 ) -> Consumer:
     """Return a consumer for assigned partitions. It never subscribes to topics, and commits nothing by itself.
 
-    A missing offset is an error, not a jump (`auto.offset.reset=error`); the end of a partition is reported. `on_error`
-    is called during polls, with errors that concern no partition, such as unreachable brokers. `overrides`:
+    An offset that does not exist is an error (`auto.offset.reset=error`). The end of a partition is reported.
+    `on_error` is called during polls with errors that concern no partition, such as unreachable brokers. `overrides`:
     librdkafka's properties, with `_` in place of each dot.
     """
     return Consumer(
@@ -66,10 +67,10 @@ def consumer(
 def bulk_consumer(
     connection: Cluster, *, isolation: Isolation = "read_committed", **overrides: Any
 ) -> Consumer:
-    """Return a consumer for bounded reads, which may be long: large fetches, a deep queue (at most 16 MiB).
+    """Return a consumer for bounded reads, also long ones: it fetches large batches, and queues at most 16 MiB.
 
-    A bounded read usually ends at a control record, so its last fetch is empty. The broker delays an empty fetch for at
-    most 2 ms; with the 100 ms of `consumer`, each read would end 100 ms later.
+    A bounded read usually ends at a control record, so its last fetch is empty. Here the broker delays an empty fetch
+    for at most 2 ms. With the 100 ms of `consumer`, each read would end 100 ms later.
     """
     settings = {
         "queued_min_messages": 200_000,
@@ -90,7 +91,7 @@ def producer(
 ) -> Producer:
     """Return an idempotent producer that waits for all in-sync replicas; with a `transactional_id` it is transactional.
 
-    `on_error` is called during polls, with errors that concern no call, such as an unreachable broker.
+    `on_error` is called during polls with errors that concern no call, such as an unreachable broker.
     """
     transactional_property = {"transactional.id": transactional_id} if transactional_id else {}
     error_callback = {"error_cb": on_error} if on_error else {}
@@ -177,7 +178,9 @@ def is_client_unusable(error: BaseException) -> bool:
 
 
 def is_group_denied(error: KafkaError) -> bool:
-    """True if the ACL for the group is missing. A reader must name a group, but never uses it."""
+    """True if the ACL for the group is missing. A reader may ignore this error: it must name a group, but never uses
+    it.
+    """
     return bool(error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED)
 
 
@@ -192,8 +195,8 @@ def is_unreachable(error: KafkaError) -> bool:
 
 
 def unreachable_error(connection: Cluster, error: KafkaException | KafkaError | str) -> UnavailableError:
-    """Return the error to raise if no broker answered. Its reason comes from a new connection, for example a rejected
-    login; if the new connection succeeds, the reason is the error of the request.
+    """Return the error to raise if no broker answered. A new connection is opened to find the reason, such as a
+    rejected login. If this connection succeeds, the reason is `error`, the error of the request.
     """
     reason = error if isinstance(error, str) else str(kafka_error(error).str())
     return connection_error(connection) or unavailable(connection, reason)

@@ -1,7 +1,7 @@
-"""A pool of consumers for consecutive reads; without a pool each read would open its own client.
+"""A pool of consumers for consecutive reads. Without a pool, each read opens its own client.
 
-A new client takes some milliseconds of processor time of this process and of the broker, and has to connect before its
-first answer. At its start an owner reads its logs two dozen times, and a waiting owner repeats these reads.
+A new client costs milliseconds of processor time, in this process and in the broker, and must connect before its first
+answer. An owner reads its logs two dozen times when it starts, and a waiting owner repeats these reads.
 """
 
 from collections.abc import Iterator
@@ -16,8 +16,8 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 class ConsumerPool:
     """A consumer pool for one cluster and one group. It keeps idle consumers until it is closed.
 
-    A read during another read gets another consumer. A consumer that has met an error does not return to the pool,
-    since it may continue to ask a broker that was cut off from the other brokers.
+    Concurrent reads get different consumers. After an error, a consumer is closed instead of returned to the pool,
+    because it may still be connected to a broker that was cut off from the other brokers.
     """
 
     def __init__(self, connection: Cluster, group: str) -> None:

@@ -1,4 +1,4 @@
-"""All error codes of librdkafka by their meaning for the caller. No other module lists error codes."""
+"""The meaning of each error code of librdkafka for the caller. No other module lists error codes."""
 
 from enum import Enum, auto
 
@@ -6,14 +6,14 @@ from confluent_kafka import KafkaError, KafkaException
 
 
 class ErrorKind(Enum):
-    """The meaning of an error, on which the reaction depends."""
+    """The meaning of an error, which determines the reaction."""
 
     PARTITION_END = auto()  # not an error: the end of a partition
     UNREACHABLE = auto()  # no broker answers, or TLS or the login fails
     NO_LEADER = auto()  # temporary: the partition has no leader, or its new leader is not up to date yet
     NO_COORDINATOR = auto()  # temporary: the group, or the transaction, has no coordinator yet
     RETRIABLE = auto()  # temporary: the request was correct and had no effect, so it may be sent again
-    CLIENT_UNUSABLE = auto()  # this client is unusable from now on; a new client may continue
+    CLIENT_UNUSABLE = auto()  # every later call of this client fails; a new client may continue
     DENIED = auto()  # an ACL is missing
     UNKNOWN_PARTITION = auto()  # the broker that was asked does not know the topic or partition
     OFFSET_OUT_OF_RANGE = auto()  # the log does not contain this offset
@@ -24,8 +24,8 @@ class ErrorKind(Enum):
     FINAL = auto()  # a bug or a wrong configuration: trying again does not help
 
 
-#: The names of the codes (`KafkaError.…`), each once. `_DESTROY`, `_PURGE_…`: the client was closed, or dropped its
-#: queue. `_DESTROY_BROKER` (since 2.10): the connection to a former leader, which has left the cluster, was dropped.
+#: Meaning → names of the codes (`KafkaError.…`). Each code has one meaning. `_DESTROY`, `_PURGE_…`: the client was
+#: closed, or has dropped its queue. `_DESTROY_BROKER` (since 2.10): the former leader has left the cluster.
 ERROR_NAMES: dict[ErrorKind, str] = {
     ErrorKind.PARTITION_END: "_PARTITION_EOF NO_ERROR",
     ErrorKind.UNREACHABLE: """

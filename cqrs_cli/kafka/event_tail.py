@@ -1,4 +1,4 @@
-"""Reads one partition of an aggregate's events from a position on: committed records, and the position after them."""
+"""Reads one partition of an aggregate's events from a position on, without end."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -26,7 +26,7 @@ class EventPartition(NamedTuple):
     """A partition of an aggregate's events."""
 
     aggregate: str
-    topic: str
+    topic: str  # the events topic, with prefix
     partition: int
 
     @property
@@ -36,11 +36,13 @@ class EventPartition(NamedTuple):
 
 
 class PartitionsAddedError(UnavailableError):
-    """A topic of events has more partitions than the reader reads. After a restart it reads all partitions."""
+    """Partitions were added to an events topic. A reader reads them only after a restart."""
 
 
 def require_all_partitions(counts: Mapping[str, int], sources: Iterable[EventPartition]) -> None:
-    """Raise `PartitionsAddedError` if a topic has more partitions than `sources` lists."""
+    """Raise `PartitionsAddedError` if a topic has more partitions than are in `sources`. `counts`: topic → partition
+    count.
+    """
     read_counts = Counter(topic for topic, _ in {(source.topic, source.partition) for source in sources})
     for topic, count in counts.items():
         if count > read_counts[topic]:
@@ -51,11 +53,9 @@ def require_all_partitions(counts: Mapping[str, int], sources: Iterable[EventPar
 
 
 class Tail(Protocol):
-    """A reader of one partition from a position on.
+    """A reader of one partition from a position on."""
 
-    `last_record`: the last record that `poll` has returned, in its undecoded form; None before the first record.
-    """
-
+    #: The last record that `poll` has returned, but as it is in the log, before it was decoded. None at first.
     last_record: Record | None
 
     def poll(self, max_records: int) -> tuple[list[Record], int]:
@@ -65,9 +65,9 @@ class Tail(Protocol):
 
 
 class PartitionTail:
-    """A reader of one partition of events, decoded by a codec.
+    """A reader of one partition of events. It decodes the events with a codec.
 
-    If no broker answers, `poll` raises `UnavailableError`; with `wait_for_broker`, `poll` reports this once, and waits.
+    If no broker answers, `poll` waits and reports this once. Without `wait_for_broker`, it raises `UnavailableError`.
     """
 
     def __init__(
@@ -80,9 +80,7 @@ class PartitionTail:
         *,
         wait_for_broker: bool = True,
     ) -> None:
-        """`codec`: decodes the events; `close` closes it, too. `reader`: the client to read with; by default a new
-        client.
-        """
+        """`codec`: is closed by `close`. `reader`: the consumer to use; None: open a consumer."""
         self._source, self._codec, self._position = source, codec, start
         self.last_record: Record | None = None
         #: Records that were received but not returned yet: `poll` returns large data in portions.
@@ -98,9 +96,7 @@ class PartitionTail:
         )
 
     def poll(self, max_records: int) -> tuple[list[Record], int]:
-        """Return decoded records, as `Tail.poll` does. After an error of decoding, the next call decodes the same
-        records again.
-        """
+        """Return decoded records, as `Tail.poll` does. If decoding fails, the next call decodes these records again."""
         source = self._source
         self._pending = self._pending or self._receive(max_records)
         batch = self._pending[:max_records]

@@ -4,9 +4,9 @@ The writer has read the log to its end, so its next record must get the offset o
 offset if the read came from a broker that was no longer the leader, and an earlier offset if the topic was recreated.
 Then the transaction is not committed.
 
-There is one exception: the commit marker of the writer's previous transaction may be missing, because Kafka can leave
-it out (kafka/admin/hanging.py). Then the log is one offset shorter, and the previous transaction is still open in it.
-The commit of the current transaction then commits both transactions.
+There is one exception: Kafka may omit the commit marker of the writer's previous transaction (kafka/admin/hanging.py).
+Then the log is one offset shorter, and the previous transaction is still open in it. The commit of the current
+transaction then commits both transactions.
 """
 
 from collections import Counter
@@ -24,13 +24,13 @@ OnDelivery = Callable[[KafkaError | None, Message], None]
 
 
 class ExpectedOffsets:
-    """The expected and the reported ends of one writer's logs. Logs that were not read are not checked."""
+    """Compares the offsets of a writer's records with the expected offsets. Logs that were not read are not checked."""
 
     def __init__(self) -> None:
         self._reported_ends: dict[str, int] = {}  # topic → the offset after the last reported record
         self._last_records: dict[str, Record] = {}  # topic → the last reported record
         self._next_offsets: dict[str, int] = {}  # topic → the expected offset of the next record
-        #: Topic → the number of reports that are missing in this transaction.
+        #: Topic → the number of delivery reports that are missing in this transaction.
         self._unreported_counts: Counter[str] = Counter()
         self._reported_topics: set[str] = set()  # topics with a delivery report in this transaction
         self._committed_topics: set[str] = set()  # topics with a committed record of this writer
@@ -38,19 +38,19 @@ class ExpectedOffsets:
         self._error: Exception | None = None
 
     def set_log_ends(self, ends: Mapping[str, int]) -> None:
-        """Set the ends of the logs that were read, by topic."""
+        """Set the ends up to which the logs were read. `ends`: topic → offset after the last record."""
         self._reported_ends, self._next_offsets = dict(ends), dict(ends)
 
     def start_transaction(self) -> None:
-        """Begin a new transaction."""
+        """Prepare for the records of a new transaction."""
         self._unreported_counts.clear()
         self._reported_topics.clear()
         self._topics_without_marker.clear()
 
     def expect_records(self, topic: str, count: int, last_record: OutputRecord | None = None) -> OnDelivery:
-        """Expect `count` more records in a topic. `last_record`: the last of them.
+        """Register that `count` more records are produced to a topic. `last_record`: the last of these records.
 
-        Return the callback for the delivery report of the last record.
+        Return the callback for the delivery report of the last record. The other records need no callback.
         """
         self._unreported_counts[topic] += 1
         end = self._next_offsets.pop(topic, None)
@@ -67,7 +67,7 @@ class ExpectedOffsets:
         error: KafkaError | None,
         message: Message,
     ) -> None:
-        """Handle a delivery report: compare the offset after its record with `expected_end` (None: not checked)."""
+        """Handle a delivery report. `expected_end`: the expected offset after the record; None: do not check it."""
         offset = message.offset()
         if error is not None or offset is None or offset < 0:
             return
@@ -92,8 +92,10 @@ class ExpectedOffsets:
             self._error = UnreadRecordsError(topic, expected, end)
 
     def are_all_reported(self) -> bool:
-        """Return True if all expected records of the transaction were written at their expected offsets. If a record
-        could not be written, its report is missing, or a later record does not get its expected offset.
+        """Return True if all records of the transaction were written at their expected offsets.
+
+        Only the last record of each call of `expect_records` is reported. If an earlier record was not written, the
+        last record has a lower offset than expected.
         """
         return self._error is None and not any(self._unreported_counts.values())
 
@@ -103,17 +105,17 @@ class ExpectedOffsets:
             raise self._error
 
     def complete_transaction(self) -> None:
-        """Register that the transaction is committed: in each log, a transaction marker follows the records."""
+        """Register that the transaction is committed. In each log, a transaction marker follows the records."""
         for topic in self._reported_topics:
             self._next_offsets[topic] = self._reported_ends[topic] + 1
             self._committed_topics.add(topic)
 
     def reported_end(self, topic: str) -> int | None:
-        """Return a lower bound of the log's end: the offset after the last reported record, or the end that was read if
-        there is no report yet. None if neither is known.
+        """Return a lower bound of the log's end: the offset after the last reported record, or else the end up to which
+        the log was read. Return None if neither is known.
         """
         return self._reported_ends.get(topic)
 
     def last_record(self, topic: str) -> Record | None:
-        """Return the last reported record of this writer, which is before `reported_end`; None without a report."""
+        """Return the record before `reported_end`; None if no record of this writer was reported yet."""
         return self._last_records.get(topic)

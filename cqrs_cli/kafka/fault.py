@@ -1,4 +1,4 @@
-"""Errors for records that cannot be read or are inconsistent: their offset, and the command that shows them."""
+"""Errors for records that cannot be read or are inconsistent. The errors contain the command that shows the record."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,13 +14,13 @@ def tail_command(aggregate: str, kind: Kind | ExtraKind, partition: int, offset:
 
 @dataclass(frozen=True, slots=True)
 class RecordFault:
-    """A fault in a record of an aggregate. `what` is its predicate: "is NOT_FOUND without an expected version"."""
+    """A fault in a record of an aggregate."""
 
     topic: str
     kind: Kind | ExtraKind
     partition: int
     offset: int
-    what: str
+    what: str  # the predicate of the message, such as "is NOT_FOUND without an expected version"
 
     def document(self) -> dict[str, Any]:
         """Return the fault as a JSON object."""

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaError, Message
 from cqrs_cli.kafka.clients import is_group_denied, is_unreachable
 from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
 
-#: Returns the error to raise for an error in place of a message: topic, partition, and librdkafka's error.
+#: (topic, partition, librdkafka's error in place of a message) → the error to raise.
 MakeError = Callable[[str, int, KafkaError], Exception]
 
 #: Called when no broker answers.
@@ -17,16 +17,16 @@ OnUnreachable = Callable[[], None]
 
 
 class Follower:
-    """A consumer with assigned partitions: `poll` returns the messages that have arrived.
+    """Polls a consumer with assigned partitions. `poll` returns the messages that have arrived.
 
     | in place of a message | reaction |
     |---|---|
-    | the end of a partition | `ends` gets its offset |
-    | no broker answers | calls `on_unreachable`, again only after a message has arrived; without it, raises an error |
-    | the ACL for the group is missing | none, since a reader needs no group; with `own_group`, raises an error |
+    | the end of a partition | sets the partition's offset in `ends` |
+    | no broker answers | calls `on_unreachable` once, until a message arrives; raises an error if it is None |
+    | the ACL for the group is missing | ignores it; raises an error if `own_group` is True |
     | another error | raises an error |
 
-    `make_error` returns the error to raise.
+    `make_error` returns the error to raise. `own_group`: the reader uses its group, so it needs the ACL.
     """
 
     def __init__(
@@ -37,17 +37,18 @@ class Follower:
         *,
         own_group: bool = False,
     ) -> None:
-        self.ends: dict[tuple[str, int], int] = {}  # the end of each partition when it was last reached
+        self.ends: dict[tuple[str, int], int] = {}  # (topic, partition) → the end that was last reached
         self._reader, self._make_error, self._on_unreachable = reader, make_error, on_unreachable
         self._own_group = own_group
-        self.unreachable_error: KafkaError | None = None  # if no broker has answered since the last message
+        #: The error if no broker answers; None after a message.
+        self.unreachable_error: KafkaError | None = None
 
     # Any, because the stubs allow None for values that a delivered message always has.
     def poll(self, max_messages: int = 10_000, timeout: float = 0.2, collect_at: float = 0.0) -> list[Any]:
         """Return up to `max_messages` messages. Waits up to `timeout` seconds for the first message.
 
-        `Consumer.consume` would wait for `max_messages` messages. `collect_at`: earliest time (monotonic seconds) at
-        which the other messages are taken, so that more messages have arrived.
+        `Consumer.consume` would wait for `max_messages` messages. `collect_at`: the earliest time (monotonic seconds)
+        at which the messages after the first are collected, so that a call returns more messages.
         """
         first_message = self._reader.poll(timeout)
         if self._on_unreachable is None and self.unreachable_error is not None:

@@ -1,4 +1,4 @@
-"""The keys topic of an aggregate for readers, with two clients that are opened when they are first needed."""
+"""Reads the keys topic and the events of an aggregate, with clients that are opened when they are first needed."""
 
 from collections.abc import Iterator
 
@@ -14,8 +14,8 @@ from cqrs_cli.kafka.topics.topics import Topics
 
 
 class KafkaKeysLog:
-    """The keys topic and the events topic of an aggregate. The methods raise `UnavailableError` if no broker answers,
-    or if a transaction stays open.
+    """Reads the keys topic and the events topic of an aggregate. The methods raise `UnavailableError` if no broker
+    answers, or if a transaction stays open.
     """
 
     def __init__(self, connection: Cluster, topics: Topics) -> None:
@@ -24,7 +24,7 @@ class KafkaKeysLog:
         self._clients: dict[Isolation, Consumer] = {}
 
     def partition_count(self) -> int:
-        """Return the number of partitions; raises `ConfigurationError` if the topic does not exist."""
+        """Return the partition count of the keys topic; raises `ConfigurationError` if the topic does not exist."""
         count = readers.partition_count_with(self._connection, self._client("read_committed"), self.topic)
         if not count:
             raise ConfigurationError(
@@ -34,25 +34,25 @@ class KafkaKeysLog:
         return count
 
     def end_of_events(self, partition: int) -> int:
-        """Return the last stable offset of the events."""
+        """Return the last stable offset of a partition of the events."""
         return self._watermarks("read_committed", self._events, partition)[1]
 
     def bounds(self, partition: int) -> tuple[int, int]:
-        """Return the log start and the high watermark of the keys."""
+        """Return (log start, high watermark) of a partition of the keys topic."""
         return self._watermarks("read_uncommitted", self.topic, partition)
 
     def read(self, partition: int, start: int, end: int) -> Iterator[list[Record]]:
-        """Yield the committed keys from `start` to `end`."""
+        """Yield the committed records of the keys topic from offset `start` to `end`, in batches."""
         if start < end:
             client = self._client("read_committed")
             yield from readers.read_with(self._connection, client, self.topic, partition, start, end)
 
     def event_partitions(self) -> int:
-        """Return the current number of partitions of the events."""
+        """Return the current partition count of the events topic."""
         return readers.partition_count(self._connection, self._events)
 
     def events_from(self, partition: int, start: int) -> Iterator[list[Record]]:
-        """Yield the committed events from `start` to their high watermark."""
+        """Yield the committed events from offset `start` to the high watermark, in batches."""
         log_start, end = self._watermarks("read_uncommitted", self._events, partition)
         return readers.read(self._connection, self._events, partition, max(log_start, start), end)
 

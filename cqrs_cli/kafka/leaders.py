@@ -1,4 +1,7 @@
-"""Finds the current leader of a partition, to read from it or to send it a request."""
+"""Looks up the leaders of partitions at once, because librdkafka alone may need up to a second.
+
+`assign` starts a read; `ask_leader` sends a request to the leader.
+"""
 
 import time
 from collections.abc import Callable
@@ -10,10 +13,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from cqrs_cli.kafka.clients import FIRST_ANSWER_TIMEOUT, kafka_error, retry_while
 from cqrs_cli.kafka.error_kinds import ErrorKind
 
-#: Timeout in seconds of the first request, see `ask_leader`.
+#: Timeout in seconds of the first request in `ask_leader`.
 _FIRST_CALL_TIMEOUT = 0.1
 
-#: Errors of a partition without a leader: its broker has just started, another broker takes over, or it is new.
+#: Errors of a partition without a leader: the partition is new, or its broker has just started or has failed.
 _LEADERLESS = {ErrorKind.NO_LEADER, ErrorKind.UNKNOWN_PARTITION}
 
 _T = TypeVar("_T")
@@ -23,10 +26,9 @@ def assign(reader: Consumer, positions: list[TopicPartition]) -> None:
     """Assign partitions, and look up their leaders at once.
 
     librdkafka (2.16) looks up the leaders of assigned partitions once a second. It looks them up earlier only if the
-    partitions are assigned before the client's first answer from a broker, which arrives within milliseconds. A thread
-    that waits for Python's interpreter lock assigns too late: with six busy threads, half of all reads took up to a
-    second. Without other threads, a third of the reads took up to a second if the partitions were assigned 20 ms after
-    the client was created.
+    partitions are assigned before the client's first answer from a broker, which arrives within milliseconds. In a
+    process with busy threads, the assignment often comes later: with six busy threads, half of all reads took up to a
+    second.
     """
     reader.assign(positions)
     for topic in {position.topic for position in positions}:
@@ -43,13 +45,12 @@ def ask_leader(reader: Consumer, topic: str, request: Callable[[float], _T], tim
     """Return the answer of a partition's leader; raises `KafkaException` if there is no leader within `timeout`
     seconds.
 
-    `request` is called with a timeout: 0.1 s for the first call, then a second. If a client is still connecting, its
-    first lookup of the leader may get lost. The client repeats a lost lookup after 0.7 s (librdkafka 2.16; 1 in 40
-    clients if 16 are opened at once), or at once if `request` is called again. An error of the first call is ignored,
-    because it may only mean that no connection is up yet.
+    `request(timeout)` sends the request to the leader. The first call has a timeout of 0.1 s, later calls of a second:
+    the first lookup of the leader may get lost while the client is connecting (in 1 of 40 clients if 16 are opened at
+    once). librdkafka (2.16) repeats a lost lookup after 0.7 s, but at once if `request` is called again. An error of
+    the first call is ignored, because it may only mean that the client is not connected yet.
 
-    If librdkafka knows a leader, it sends the request to this broker, and waits for the timeout if the broker was lost.
-    So the leaders are refreshed before each retry.
+    If the known leader was lost, the request waits for its timeout. So the leaders are refreshed before each retry.
     """
     deadline, answer_timeout = time.monotonic() + timeout, min(FIRST_ANSWER_TIMEOUT, timeout)
 

@@ -1,4 +1,4 @@
-"""Decodes messages of librdkafka in place, for readers that do not convert them to records."""
+"""Decodes librdkafka's messages in place, for readers that do not convert them to `Record` objects."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -11,8 +11,8 @@ from cqrs_cli.kafka.records import records_of
 def decode_messages(
     codec: RecordCodec, topic: str, partition: int, batches: Iterable[Sequence[Any]]
 ) -> Iterator[Sequence[Any]]:
-    """Yield the messages of consecutive batches, decoded as `RecordCodec.decode` does, in smaller batches if their data
-    are large.
+    """Yield the messages of consecutive batches, decoded as by `RecordCodec.decode`. A batch with large data is yielded
+    in several batches.
     """
     for messages in batches:
         if codec.is_identity or not any(codec.may_change(topic, message.value()) for message in messages):

@@ -12,27 +12,26 @@ from cqrs_cli.kafka.error_kinds import ErrorKind
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import Topics
 
-#: Timeout in seconds for a cluster's first group: the cluster first creates all partitions of its offsets topic.
+#: Timeout in seconds for the first group of a cluster: the broker first creates all partitions of the offsets topic.
 FIRST_GROUP_TIMEOUT = 30.0
 
-#: Seconds that a commit may stay pending after a fence.
+#: Seconds after a fence during which the commit of the previous transaction may still be pending.
 PENDING_COMMIT_TIMEOUT = 2.0
 
 
 class GroupCommit(NamedTuple):
-    """A group's commit for one partition; `offset` is None if there is no commit, or it expired."""
+    """The committed offset of a group in one partition, and its metadata."""
 
-    offset: int | None
+    offset: int | None  # None if the group has no committed offset, or if it has expired
     metadata: str
 
 
 def committed_offsets(
     client: Consumer, topic: str, partitions: Iterable[int], timeout: float = REQUEST_TIMEOUT
 ) -> dict[int, GroupCommit]:
-    """Return the commits of the client's group. Only a read_committed client waits for pending commits.
+    """Return partition → commit of the client's group. Only a read_committed client waits for pending commits.
 
-    Waits for a coordinator that is just starting, as it does when a cluster's first group appears. Raises
-    `KafkaException`.
+    Waits for a coordinator that is starting. Raises `KafkaException`.
     """
     topic_partitions = [TopicPartition(topic, partition) for partition in partitions]
     positions = retry_while(
@@ -61,7 +60,9 @@ def _metadata(position: TopicPartition) -> str:
 def committed_offsets_now(
     connection: Cluster, topics: Topics, partitions: Iterable[int], pool: ConsumerPool | None = None
 ) -> dict[int, GroupCommit]:
-    """Return the commits of the owners' group without waiting for pending commits. `pool`: a pool of that group."""
+    """Return partition → commit of the owners' group, without waiting for pending commits. `pool`: a pool of that
+    group.
+    """
     try:
         with pooled_consumer(connection, pool, "read_uncommitted", topics.group) as client:
             return committed_offsets(client, topics.commands, partitions, FIRST_GROUP_TIMEOUT)
@@ -70,8 +71,8 @@ def committed_offsets_now(
 
 
 def has_pending_commit(connection: Cluster, group: str, topic: str, partition: int) -> bool:
-    """Return True if the broker does not return the group's offset within `PENDING_COMMIT_TIMEOUT`. Usually the
-    transaction that commits the offset is still pending.
+    """Return True if the broker does not return the group's offset within `PENDING_COMMIT_TIMEOUT`. The usual cause is
+    that the transaction that commits the offset is still open.
     """
     client = consumer(connection, group=group)
     try:

@@ -23,12 +23,11 @@ from cqrs_cli.kafka.topics.topics import Kind, Topics
 
 @dataclass(frozen=True, slots=True)
 class PartitionLog:
-    """The address of one partition in an aggregate's topics. Without a `pool` it holds no client, and can be sent to
-    a worker.
+    """One partition of an aggregate's topics. Without a `pool` it has no client, so it can be sent to a worker.
 
-    A method without a client parameter acquires a client from the pool, or opens a client and closes it. A method with
-    a client parameter raises `KafkaException`. Only `events` and `decode_events` decode records, with the
-    `codec`. `key_filter` leaves out events and outcomes of other keys.
+    A method without a parameter `client` acquires a client from the pool, or opens and closes a client. A method with
+    this parameter raises `KafkaException`. Only `events` and `decode_events` decode records, with `codec`. If
+    `key_filter` is set, events and outcomes of other keys are left out.
     """
 
     connection: Cluster
@@ -39,7 +38,7 @@ class PartitionLog:
     pool: ConsumerPool | None = field(default=None, compare=False, repr=False)
 
     def log_name(self, kind: Kind) -> str:
-        """Return the log's name for messages: `bank_account.events partition 3`."""
+        """Return the name of a log for messages, such as `bank_account.events partition 3`."""
         return f"{self.topics.name(kind)} partition {self.partition}"
 
     def bounds(self, kind: Kind, isolation: Isolation = "read_committed") -> tuple[int, int]:
@@ -48,15 +47,15 @@ class PartitionLog:
         return readers.bounds(self.connection, topic, partitions, isolation, self.pool)[self.partition]
 
     def watermarks(self, client: Consumer, kind: Kind) -> tuple[int, int]:
-        """Return the `bounds` by the isolation level of this client."""
+        """Return the `bounds` for the isolation level of this client."""
         return readers.watermarks(client, self.topics.name(kind), self.partition)
 
     def has_open_transaction(
         self, committed_reader: Consumer, uncommitted_reader: Consumer, kind: Kind
     ) -> bool:
-        """True if a transaction is open. The readers differ in their isolation level.
+        """True if a transaction is open. The two readers have the isolation levels read_committed and read_uncommitted.
 
-        The high watermark is requested first, so that records that are appended between the requests do not count as an
+        The high watermark is requested first. So records that are appended between the two requests do not count as an
         open transaction.
         """
         high_watermark = self.watermarks(uncommitted_reader, kind)[1]
@@ -81,7 +80,7 @@ class PartitionLog:
         return self.decode_events(self.read("events", start, end, batch))
 
     def decode_events(self, batches: Iterable[list[Record]]) -> Iterator[list[Record]]:
-        """Yield the given events of this partition, decoded."""
+        """Decode batches of events of this partition."""
         return self.codec.decode_batches(self.topics.events, self.partition, batches)
 
     def read_with(
@@ -95,7 +94,7 @@ class PartitionLog:
         return self._own_records(kind, batches)
 
     def messages_with(self, client: Consumer, kind: Kind, start: int, end: int) -> Iterator[Sequence[Any]]:
-        """Yield batches as `read_with` does, as librdkafka's messages."""
+        """Yield batches as `read_with` does, but of librdkafka's messages instead of `Record` objects."""
         topic, key_filter = self.topics.name(kind), self.key_filter
         batches = readers.messages_with(self.connection, client, topic, self.partition, start, end)
         if key_filter is None:
@@ -109,8 +108,8 @@ class PartitionLog:
         )
 
     def follow(self, client: Consumer, kind: Kind, start: int) -> Follower:
-        """Return a follower from `start` on, with a client of the owners' group. Any error ends the follower: a
-        `KafkaException` if an ACL is missing (the owner then looks up which ACL), otherwise the error of `read_error`.
+        """Return a follower from offset `start` on, with a client of the owners' group. It raises a `KafkaException` if
+        an ACL is missing (the owner then finds out which ACL), otherwise the error of `read_error`.
         """
         assign(client, [TopicPartition(self.topics.name(kind), self.partition, start)])
 
@@ -171,5 +170,5 @@ class PartitionLog:
         return record_fault(aggregate, kind, topic, self.partition, offset, error, extra_hint)
 
     def read_error(self, kind: Kind, error: KafkaError) -> Exception:
-        """Return the error to raise if librdkafka returns an error instead of a message."""
+        """Return the error to raise if librdkafka returns an error in place of a message."""
         return readers.read_error(self.connection, self.topics.name(kind), self.partition, error)

@@ -1,7 +1,7 @@
-"""The notation of a position in a log, in options and output: `PARTITION@OFFSET`, after the name of the log.
+"""The notation of a position in options and output: `LOG:PARTITION@OFFSET`.
 
-The name is a topic, `order.events:3@250`, an aggregate, `order:3@250`, or a subscription, `checkout:order:3@250`. Where
-the log is evident the name is left out: `3@250`. Ids in stored records have another notation, `3/250`.
+`LOG` is a topic (`order.events:3@250`), an aggregate (`order:3@250`) or a subscription (`checkout:order:3@250`). It is
+left out if the log is evident: `3@250`. Stored records have another notation: `3/250`.
 """
 
 import re
@@ -15,9 +15,9 @@ _POSITION = re.compile(
 
 
 class NamedPosition(NamedTuple):
-    """An offset in a partition of an aggregate. `process`: the process manager that reads there, or empty."""
+    """An offset in a partition of an aggregate, or of a process manager's subscription."""
 
-    process: str
+    process: str  # name of the process manager; empty without a subscription
     aggregate: str
     partition: int
     offset: int

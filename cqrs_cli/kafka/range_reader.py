@@ -1,4 +1,4 @@
-"""Reads a few records of several partitions together, for the status of many partitions."""
+"""Reads a few records of each of many partitions with one consumer, for the status."""
 
 import time
 from collections.abc import Mapping
@@ -23,10 +23,11 @@ def read_ranges(
     ranges: Mapping[int, tuple[int, int]],
     timeout: float = REQUEST_TIMEOUT,
 ) -> dict[int, list[Record]]:
-    """Return the records in a range (start ≤ offset < end) of each partition, which must be few.
+    """Return partition → its records within `ranges`. Memory holds all records, so they must be few.
 
-    The leaders are looked up once for all partitions: for a topic of 1,000 partitions, a lookup takes milliseconds of
-    processor time. `timeout`: seconds without progress. Raises the errors of `read_with`.
+    `ranges`: partition → (start, end), start ≤ offset < end. `timeout`: seconds without progress. Raises the errors of
+    `read_with`. The leaders are looked up once for all partitions, because a lookup costs milliseconds of processor
+    time for a topic of 1,000 partitions.
     """
     ends = {partition: end for partition, (start, end) in ranges.items() if start < end}
     messages: list[Any] = []

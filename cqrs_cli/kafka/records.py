@@ -1,4 +1,4 @@
-"""Converts the messages that librdkafka delivers to records."""
+"""Converts librdkafka's messages to `Record` objects."""
 
 from collections.abc import Callable, Sequence
 from operator import methodcaller
@@ -8,9 +8,9 @@ from confluent_kafka import Message
 
 from cqrs_cli.core.messages.record import UNREADABLE_HEADERS, Headers, Record
 
-#: For a header name that is not UTF-8, confluent-kafka (2.16) returns a broken list and leaves an exception set. In
-#: code that runs often, Python does not check for an exception after a call; a `methodcaller` always checks, and raises
-#: the exception.
+#: Returns the headers of a message, or raises an error. For a header name that is not UTF-8, confluent-kafka (2.16)
+#: returns a broken list, and leaves an exception set. Python's optimized calls do not notice such an exception; a
+#: `methodcaller` always raises it.
 _headers: Callable[[Any], Headers | None] = methodcaller("headers")
 
 _make_record: Callable[..., Record] = Record
@@ -18,7 +18,9 @@ _make_record: Callable[..., Record] = Record
 
 # Any, because the stubs allow None for values that a delivered message always has.
 def records_of(messages: Sequence[Any]) -> list[Record]:
-    """Convert messages to records, column by column, which costs half as much as converting one message at a time."""
+    """Convert messages to records. All offsets are read first, then all timestamps, and so on: this costs half as much
+    as converting one message at a time.
+    """
     timestamps = [timestamp for _, timestamp in map(Message.timestamp, messages)]
     columns = (
         map(Message.offset, messages),
@@ -30,7 +32,9 @@ def records_of(messages: Sequence[Any]) -> list[Record]:
 
 
 def _readable_headers(messages: Sequence[Any]) -> list[Headers | None]:
-    """Return the headers of each message. Each message is asked once, since a second call returns wrong headers."""
+    """Return the headers of each message. `headers` is called once for each message, because a second call after an
+    error returns wrong headers.
+    """
     headers: list[Headers | None] = []
     remaining_headers = map(_headers, messages)
     while len(headers) < len(messages):

@@ -1,4 +1,4 @@
-"""Reads a topic in order of time: ranges of several partitions, their last records, and new records."""
+"""Reads several partitions of a topic in the order of timestamps: ranges, the last records, and new records."""
 
 import heapq
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
@@ -20,16 +20,16 @@ from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 from cqrs_cli.settings.moments import parse_moment
 
-#: A partition and a record in it.
+#: (partition, record in this partition).
 PartitionRecord = tuple[int, Record]
 
 #: Returns True for a record to keep.
 RecordFilter = Callable[[Record], bool]
 
-#: (start, end) by partition.
+#: Partition → (start, end) offsets.
 Bounds = Mapping[int, tuple[int, int]]
 
-#: Limit in KiB for the queues of all consumers of a merge together.
+#: Limit in KiB for the total size of the queues of all consumers in a merge.
 _QUEUE_KIB = 64 * 1024
 
 #: Number of records whose data are downloaded together.
@@ -37,10 +37,10 @@ _RECORDS_PER_DOWNLOAD = 100
 
 
 class Origin(NamedTuple):
-    """The start of a read. `kind`: `beginning`, `end`, `offset` or `time`; `number`: the offset, or the time in ms."""
+    """The start of a read."""
 
-    kind: str
-    number: int = 0
+    kind: str  # `beginning`, `end`, `offset` or `time`
+    number: int = 0  # the offset, or the time in ms since the epoch
 
     @classmethod
     def parse(cls, text: str) -> "Origin":
@@ -60,10 +60,10 @@ def tail_bounds(
     partitioner: Partitioner,
     only_partitions: Collection[int] | None = None,
 ) -> dict[int, tuple[int, int]]:
-    """Return the range to read, (start, committed end), by partition. `only_partitions`: the partitions to read; None
-    for all. `key`: read only the partition of this key; None for all keys.
+    """Return partition → (start, committed end), the ranges to read. `only_partitions`: the partitions to read; None:
+    all partitions. `key`: read only the partition of this key; None: all keys.
 
-    Raises `ConfigurationError` if the topic does not exist, `UsageError` if a partition does not.
+    Raises `ConfigurationError` if the topic does not exist, `UsageError` if a partition does not exist.
     """
     count = readers.partition_count(connection, topic)
     if unknown_partitions := sorted(partition for partition in only_partitions or () if partition >= count):
@@ -81,7 +81,7 @@ def tail_bounds(
 
 
 def _start(connection: Cluster, topic: str, partition: int, low: int, end: int, origin: Origin) -> int:
-    """Return the offset at which a partition is read first. `low`, `end`: the log start and the end of the read."""
+    """Return the start of the range to read in a partition. `low`: the log start. `end`: the end of the range."""
     match origin.kind:
         case "beginning":
             return low
@@ -96,7 +96,9 @@ def _start(connection: Cluster, topic: str, partition: int, low: int, end: int, 
 def merge_by_time(
     connection: Cluster, topic: str, ranges: Bounds, keep: RecordFilter
 ) -> Generator[PartitionRecord, None, None]:
-    """Yield all records within `ranges`, merged by timestamp. The records of a partition stay in log order."""
+    """Yield all records within `ranges` that pass `keep`, merged by timestamp. The records of a partition stay in log
+    order.
+    """
     queue_kib = max(1024, _QUEUE_KIB // max(1, len(ranges)))
     with ExitStack() as stack:
         streams = []
@@ -127,7 +129,7 @@ def _read_partition(
 def last_records(
     connection: Cluster, topic: str, ranges: Bounds, keep: RecordFilter, count: int
 ) -> list[PartitionRecord]:
-    """Return the last `count` records within `ranges`, by timestamp."""
+    """Return the last `count` records within `ranges` that pass `keep`, in the order of timestamps."""
     records: list[PartitionRecord] = []
     for partition, (start, end) in ranges.items():
         records += (
@@ -140,7 +142,9 @@ def last_records(
 def _last_of_partition(
     connection: Cluster, topic: str, partition: int, start: int, end: int, keep: RecordFilter, count: int
 ) -> list[Record]:
-    """Return the last `count` records of one partition. Reads backwards in growing strides, as `keep` drops records."""
+    """Return the last `count` records of one partition that pass `keep`. It reads ranges of growing length, from the
+    end backwards.
+    """
     stride = 4 * count + 16
     records: list[Record] = []
     low = end
@@ -160,10 +164,10 @@ def follow_records(
     report: Callable[[str], None],
     identity: TopicIdentity,
 ) -> Generator[list[PartitionRecord], None, None]:
-    """Yield batches of new records as they are committed, without end. A batch may be empty. `ends`: partition → the
-    offset from which to read.
+    """Yield batches of new records as they are committed, without end. A batch may be empty. `ends`: partition → offset
+    from which to read.
 
-    While no broker answers, wait, and call `report` once. Raises the errors of `identity.check_if_due`.
+    While no broker answers, it waits, and calls `report` once. Raises the errors of `identity.check_if_due`.
     """
     reader = clients.consumer(connection, on_error=lambda error: follower.handle_client_error(error))
     follower = readers.waiting_follower(connection, reader, report)
@@ -185,10 +189,9 @@ def follow_records(
 def decode_by_partition(
     codec: RecordCodec, topic: str, batch: list[PartitionRecord]
 ) -> Iterator[list[PartitionRecord]]:
-    """Yield the decoded events of a batch, in several batches if they are large.
+    """Yield the decoded events of a batch. A batch with large data is yielded in several batches.
 
-    Missing data block only their own partition: `PayloadUnavailableError` is raised after the events of the other
-    partitions.
+    If a payload is missing, `PayloadUnavailableError` is raised after the events of the other partitions.
     """
     if not batch:
         yield batch
@@ -210,7 +213,9 @@ def decode_by_partition(
 def decode_in_order(
     codec: RecordCodec, topic: str, records: Iterable[PartitionRecord]
 ) -> Iterator[PartitionRecord]:
-    """Yield the decoded records of any topic, in order. An event without its data raises `PayloadUnavailableError`."""
+    """Yield the decoded records of any topic, in order. Raises `PayloadUnavailableError` if an event's payload is
+    missing.
+    """
     if codec.is_identity:
         yield from records
         return

@@ -1,7 +1,7 @@
 """A transactional producer that fences the previous producer, and commits a group's position with its records.
 
-If a record could not be produced, the writer does not call librdkafka's `commit_transaction`, which would commit the
-other records.
+If a record could not be produced, librdkafka's `commit_transaction` would commit the other records. So the writer
+checks for failed records before it calls `commit_transaction`.
 """
 
 import time
@@ -28,29 +28,31 @@ from cqrs_cli.kafka.write_errors import (
 from cqrs_cli.kafka.write_transaction import WriteTransaction
 from cqrs_cli.observer import reached
 
-#: Seconds after which the broker aborts a transaction. An open transaction blocks readers, so this timeout is short,
-#: and transactions begin late.
+#: Seconds after which the broker aborts a transaction. The timeout is short, because an open transaction blocks
+#: readers.
 TRANSACTION_TIMEOUT = 20.0
 
-#: Timeout in seconds for a coordinator's answer to a position or a commit, which usually takes milliseconds. If the
-#: coordinator was lost, the call may never return. The timeout is shorter than the election of a new coordinator
-#: (`broker.session.timeout.ms`, 9 s), because a new owner is faster than the waiting call: its fence asks for the new
-#: coordinator ten times a second, and the call would find the new coordinator a second or two later.
+#: Timeout in seconds for the coordinator's answer when a position is added or a transaction is committed. It usually
+#: takes milliseconds, but the call may never return if the coordinator was lost. The timeout is shorter than the
+#: election of a new coordinator (`broker.session.timeout.ms`, 9 s), because a new owner finds the new coordinator a
+#: second or two earlier than the waiting call would.
 COORDINATOR_TIMEOUT = 4.0
 
-#: Timeout in seconds of one `flush`, which waits for delivery reports. After it, the producer is asked whether a record
-#: has failed.
+#: Timeout in seconds of one `flush`, which waits for delivery reports. After the timeout, the writer checks whether a
+#: record has failed.
 FLUSH_TIMEOUT = 0.5
 
-#: Bytes of a record without its value, roughly: key, headers, and other fields.
+#: Approximate bytes of a record without its value: key, headers and other fields.
 RECORD_OVERHEAD = 128
 
-#: Timeouts in seconds of an `init_transactions` call: the first timeout, and the longest, as each retry doubles it.
+#: Timeouts in seconds of an `init_transactions` call: of the first call, and the maximum, as each retry doubles it.
 _FIRST_FENCE_TIMEOUT, _MAX_FENCE_TIMEOUT = 0.02, 0.1
 
 
 def transaction_timeout_error(timeout: float, limit_ms: int | None = None) -> ConfigurationError:
-    """Return the error for brokers that allow no transactions of `timeout` seconds. `limit_ms`: the limit, if known."""
+    """Return the error for brokers that do not allow a transaction timeout of `timeout` seconds. `limit_ms`: the
+    brokers' limit, if known.
+    """
     limit = "lower" if limit_ms is None else f"{limit_ms}"
     return ConfigurationError(
         f"the brokers' transaction.max.timeout.ms is {limit}, and cqrs needs transactions of {timeout * 1000:.0f} ms",
@@ -70,21 +72,21 @@ class TransactionalWriter:
         timeout: float,
         partition: int = 0,
     ) -> None:
-        """`lookup_topic`: a topic that the writer writes to or reads; the fence requests its metadata. `request_bytes`:
-        limit for a batch of records. `timeout`: seconds, for a transaction and for each call. `partition`: the number
-        of the partition to which `_produce` writes by default.
+        """`lookup_topic`: a topic that the writer may describe; the fence requests its metadata. `request_bytes`: the
+        maximum bytes of one produce request. `timeout`: seconds, for a transaction and for each call. `partition`: the
+        partition to which `_produce` writes by default.
         """
         self._lookup_topic, self._request_bytes, self._timeout = lookup_topic, request_bytes, timeout
         self._partition = partition
         self._queued_bytes = 0  # the size of the records that are queued since the last flush
         #: Monotonic seconds by which the current call should have returned.
         self._call_deadline: float | None = None
-        # The last error about an unreachable broker since the previous transaction began.
+        # The last error about an unreachable broker since the previous transaction began, if any.
         self._unreachable_errors: deque[KafkaError] = deque(maxlen=1)
         self._producer = producer(
             connection,
             transactional_id=transactional_id,
-            # A method of the writer would be a reference to the writer, and keep the client of a dropped writer alive.
+            # A method of the writer as a callback would keep the client of a dropped writer alive.
             on_error=self._unreachable_errors.append,
             transaction_timeout_ms=int(timeout * 1000),
             linger_ms=1000,  # the timer sends nothing: `flush` sends the records at once
@@ -104,18 +106,18 @@ class TransactionalWriter:
     def overdue_seconds(self) -> float:
         """Seconds since the current call to the broker should have returned; 0 if no call is overdue.
 
-        librdkafka's `send_offsets_to_transaction` (2.16) ignores its timeout, and may wait for ever for a coordinator
-        that was lost or is not up yet: 3 of 14 producers did (confluentinc/librdkafka#5456, #5511). Such a call ends
-        only with the process. So an owner reads its group's position before its first transaction: this read waits for
-        the coordinator, and has a timeout. Closing idle connections would also prevent the endless wait, but then the
-        first transaction after idle seconds took 1.7 to 4.7 s.
+        librdkafka's `send_offsets_to_transaction` (2.16) ignores its timeout. If the coordinator was lost or is not up
+        yet, the call may wait for ever (confluentinc/librdkafka#5456, #5511): 3 of 14 producers did. Such a call ends
+        only with the process. So an owner reads its group's position before its first transaction: this read also waits
+        for the coordinator, but has a timeout. Closing idle connections would prevent the endless wait, too, but then
+        the first transaction after idle seconds took 1.7 to 4.7 s.
         """
         deadline = self._call_deadline
         return 0.0 if deadline is None else max(0.0, time.monotonic() - deadline)
 
     def _call(self, call: Callable[..., Any], *arguments: Any, timeout: float | None = None) -> Any:
-        """Make one call of librdkafka, and record its deadline for `overdue_seconds`: after `timeout` seconds, by
-        default after the transaction's timeout.
+        """Call a function of librdkafka, and record for `overdue_seconds` that it should return within `timeout`
+        seconds. None: the writer's timeout.
         """
         self._call_deadline = time.monotonic() + (self._timeout if timeout is None else timeout)
         try:
@@ -127,9 +129,9 @@ class TransactionalWriter:
         """Fence the previous writer and end its open transaction; raises `KafkaException`, and `ConfigurationError` if
         the broker allows no transaction of this timeout.
 
-        The coordinator rejects the request while it ends an open transaction of the previous writer, which takes
-        milliseconds. After a rejection, librdkafka would wait for 500 ms. So this method calls `init_transactions` with
-        short timeouts: each new call asks the coordinator at once, and the fence takes 60 ms instead of 600.
+        While the coordinator ends an open transaction of the previous writer, for some milliseconds, it rejects the
+        request. librdkafka would then wait for 500 ms. So this method calls `init_transactions` several times with
+        short timeouts: each call asks the coordinator at once, and the fence takes 60 ms instead of 600.
         """
         # `init_transactions` also waits for 500 ms if no broker is connected. The first answer replaces the bootstrap
         # connection by the connection to the broker; the second answer shows that this connection is up.
@@ -153,8 +155,8 @@ class TransactionalWriter:
 
     @contextmanager
     def transaction(self, group: Consumer) -> Iterator[WriteTransaction]:
-        """Commit the records of the `with` block together with the position that the block sets. After an error in the
-        block, nothing is committed.
+        """Commit the records of the `with` block together with the position that the block sets. `group`: a consumer of
+        the group. After an error in the block, nothing is committed.
 
         Raises `BatchRefusedError` if the batch is at fault, `TopicRecreatedError` and `UnreadRecordsError` if a record
         did not get its expected offset, and `KafkaException` for other errors. If the answer to the commit is lost,
@@ -182,11 +184,12 @@ class TransactionalWriter:
             self._finish(group, transaction.position, transaction.commits_position)
 
     def _begin(self) -> None:
-        """Begin a transaction. Raises `KafkaException` if a broker could not be reached since the previous transaction.
+        """Begin a transaction. Raises `KafkaException` if a broker was unreachable since the previous transaction
+        began.
 
-        Kafka may have ended the previous transaction on some of its partitions only (kafka/admin/hanging.py): for
-        example, its records are visible, but its offset is still pending. An abort of this transaction would abort that
-        offset, too. So this method raises the error, and the next owner resolves the previous transaction.
+        Then Kafka may have ended the previous transaction only on some partitions (kafka/admin/hanging.py). For
+        example, its records are visible, but its offset is still pending, and an abort of the new transaction would
+        also abort this offset. After the error, the next owner resolves the previous transaction.
         """
         self._producer.poll(0)
         if self._unreachable_errors:
@@ -197,9 +200,9 @@ class TransactionalWriter:
     def _start_portion(self, size: int) -> None:
         """Wait until the queued records are written, unless `size` more bytes fit into the same request.
 
-        While a request is in flight and the next request to the partition is ready, librdkafka's sender thread does not
-        sleep but spins (2.16, `rd_kafka_toppar_producer_serve`). It takes the processor from the broker that it waits
-        for: the throughput of a backlog fell from 77,000 to 25,000 commands/s on two cores.
+        So the next request is never ready while a request is in flight: librdkafka's sender thread would then not
+        sleep, but spin (2.16, `rd_kafka_toppar_producer_serve`). On two cores shared with the broker, this reduced the
+        throughput of a backlog from 77,000 to 25,000 commands/s.
         """
         if self._queued_bytes + size > self._request_bytes:
             self._producer.flush(FLUSH_TIMEOUT)  # `_finish` raises the errors of failed records
@@ -215,8 +218,10 @@ class TransactionalWriter:
         deadline: float,
         partition: int | None = None,
     ) -> None:
-        """Queue one record, `output` = (value, key, timestamp in ms). Wait while librdkafka's queue is full; raise
-        `BatchLateError` after `deadline` (monotonic). `partition`: None for the writer's default.
+        """Queue one record. `output`: (value, key, timestamp in ms). `report`: callback for the delivery report.
+        `partition`: None for the writer's partition.
+
+        Wait while librdkafka's queue is full; raise `BatchLateError` after `deadline` (monotonic seconds).
         """
         value, key, timestamp = output
         number = self._partition if partition is None else partition
@@ -230,8 +235,8 @@ class TransactionalWriter:
                 self._producer.poll(0.05)
 
     def _check_offsets(self) -> None:
-        """Overridden by writers that know the expected offsets of their records: raise `UnreadRecordsError` or
-        `TopicRecreatedError` if the records must not be committed.
+        """Raise `UnreadRecordsError` or `TopicRecreatedError` if the records must not be committed. Writers that know
+        the expected offsets of their records override this method.
         """
 
     def _are_records_written(self) -> bool:
@@ -239,10 +244,10 @@ class TransactionalWriter:
         return False
 
     def _finish(self, group: Consumer, position: TopicPartition, commits_position: bool = True) -> None:
-        """Add the group's position to the open transaction, and commit it. Raises `KafkaException`.
+        """Add the group's position to the open transaction, and commit the transaction. Raises `KafkaException`.
 
-        Without `commits_position` the position is left out, unless a record is not known to be written: then only the
-        call that adds the position raises the record's error.
+        Without `commits_position` the position is added only if the delivery reports do not prove that all records were
+        written: the call that adds the position raises the error of a failed record.
         """
         if commits_position:
             self._add_position(group, position)

@@ -1,4 +1,4 @@
-"""Failures of a write, and a rule for which failures the batch itself caused."""
+"""Errors of a write. Errors that the batch itself caused are distinguished from all other errors."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
 
-#: Errors of a record itself: writing the same batch again would have the same result.
+#: Errors that the batch itself caused: writing the same batch again would have the same result.
 _CAUSED_BY_BATCH = {
     ErrorKind.TOO_LARGE,
     ErrorKind.TIMESTAMP_REJECTED,
@@ -74,10 +74,9 @@ def raising_batch_errors() -> Iterator[None]:
 
 @contextmanager
 def unwrapping_fatal_errors() -> Iterator[None]:
-    """Raise a fatal error unchanged if it arrives during a delivery report.
+    """Raise the `KafkaException` of a fatal error that arrives during a delivery report.
 
-    The client raises it as the cause of a `SystemError`, since the callback for a delivery report is called while an
-    exception is set.
+    confluent-kafka raises a `SystemError` instead, with the `KafkaException` as its cause.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""The transaction of a writer while it is being filled: it begins as late as possible."""
+"""The current transaction of a writer. It begins as late as possible, because an open transaction blocks readers."""
 
 import time
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from confluent_kafka import TopicPartition
 class WriteTransaction:
     """Records and a group's `position` that are committed together. The first record begins the transaction.
 
-    An open transaction blocks readers, so slow work has to be done before `ensure_begun` is called.
+    Do slow work before `ensure_begun` is called.
     """
 
     def __init__(self, begin: Callable[[], None]) -> None:

@@ -33,7 +33,7 @@ from cqrs_cli.kafka.write_errors import BatchLateError, unwrapping_fatal_errors
 from cqrs_cli.kafka.write_transaction import WriteTransaction
 from cqrs_cli.observer import reached
 
-#: Timeout in seconds for queueing the records of a batch; a batch that needs longer is too large.
+#: Timeout in seconds for queueing the records of a batch. A batch that takes longer is too large.
 PRODUCE_TIMEOUT = TRANSACTION_TIMEOUT / 2
 
 #: Limit in bytes, before compression, of one request to a topic.
@@ -41,27 +41,28 @@ _REQUEST_BYTES = 1_000_000
 
 _value_of: Callable[[OutputRecord], bytes] = itemgetter(0)
 
-#: The header of a key record: the offset of the first command of its batch.
+#: The header of a record in the keys topic with the offset of the first command of its batch.
 KEY_CAUSE = "cqrs.command"
 
 _HEADERS: Any = HEADERS  # the stubs want a list of a wider type
 
 
 class WrittenEnds(NamedTuple):
-    """The ends of the logs after a commit, by the delivery reports so far. They are lower bounds, because later reports
-    may be missing. None: there is no report for this log yet.
+    """The ends of the logs after a commit, according to the delivery reports so far. An end is a lower bound, because
+    reports may be missing. None: there is no report for the log yet.
     """
 
     events: int | None
     outcomes: int | None
     deferred: int | None = None
     keys: int | None = None
-    last_event: Record | None = None  # the record before `events`; None if this writer has written no event
-    last_outcome: Record | None = None  # as `last_event`, for `outcomes`
+    #: The event before the end `events`; None if this writer has written no event.
+    last_event: Record | None = None
+    last_outcome: Record | None = None  # the outcome before the end `outcomes`, or None
 
 
 class DeliveryReport:
-    """The delivery report of one record, when it has arrived. It is the callback that librdkafka calls."""
+    """A callback for the delivery report of one record. It stores the report."""
 
     def __init__(self) -> None:
         self.error: KafkaError | None = None
@@ -77,7 +78,7 @@ class DeliveryReport:
         return timestamp if timestamp_type == TIMESTAMP_LOG_APPEND_TIME else None
 
     def offset(self) -> int:
-        """Return the offset; raises `KafkaException`."""
+        """Return the offset of the record; raises `KafkaException` if the record was not written."""
         if self.error is not None or self._offset is None or self._offset < 0:
             raise KafkaException(self.error or KafkaError(KafkaError._FAIL, "the broker gave no offset"))
         return self._offset
@@ -95,8 +96,10 @@ class BatchTransaction:
         self._writer.write(self._transaction, piece)
 
     def set_position(self, offset: int, metadata: str, is_due: bool = True) -> None:
-        """Set the position and its metadata, which are committed at the end of the `batch` block. A position that is
-        not due is left out, because the outcomes contain it.
+        """Set the position and its metadata, which are committed at the end of the `batch` block.
+
+        `is_due`: False to commit no position with this batch. It is not needed each time, because the outcomes show
+        which commands are decided.
         """
         self._transaction.position = self._writer.group_position(offset, metadata)
         self._transaction.commits_position = is_due
@@ -129,8 +132,8 @@ class FencedWriter(TransactionalWriter):
         )
 
     def set_log_ends(self, events: int, outcomes: int, deferred: int) -> None:
-        """Set the ends up to which the logs were read. The first commit fails if its records get other offsets than
-        those after these ends.
+        """Set the ends up to which the logs were read. The first commit fails if its records do not directly follow
+        these ends.
         """
         topics = self._topics
         self._expected.set_log_ends(
@@ -214,11 +217,12 @@ class FencedWriter(TransactionalWriter):
     def append_keys(
         self, partition: int, records: Sequence[tuple[bytes | None, bytes]], cause: int | None = None
     ) -> None:
-        """Append key records, (value, subject), to a partition of the keys topic in the open transaction.
+        """Append records, (value, subject), to a partition of the keys topic in the open transaction.
 
-        Writers of other partitions may append to this partition, too, so its end is not checked. `cause`: the offset of
-        the first command of the batch, which becomes a header of the records. If a hanging transaction hides only key
-        records, `deciding.in_doubt` needs this offset to find out whether the batch was committed.
+        Their offsets are not checked, because writers of other partitions may append to the same partition. `cause`:
+        the offset of the first command of the batch, which becomes a header of the records. If a hanging transaction
+        hides only records of the keys topic, `deciding.in_doubt` needs this offset to find out whether the batch was
+        committed.
         """
         if not records:
             return
@@ -231,7 +235,7 @@ class FencedWriter(TransactionalWriter):
             self._produce(self._topics.keys, (value, subject, 0), headers, report, deadline, partition)
 
     def _produce_piece(self, piece: Decisions, deadline: float) -> None:
-        """Produce a piece in portions: the events, and the outcomes, of a portion fit into one request."""
+        """Produce a piece in portions. The events of a portion fit into one request, and so do its outcomes."""
         piece_bytes = max(
             sum(map(len, map(_value_of, outputs))) + RECORD_OVERHEAD * len(outputs)
             for outputs in (piece.events, piece.outcomes)
@@ -248,7 +252,7 @@ class FencedWriter(TransactionalWriter):
             self._forward(piece.forwards, deadline)
 
     def _forward(self, forwards: Sequence[Forward], deadline: float) -> None:
-        """Append commands to other partitions."""
+        """Append forwarded commands to other partitions of the commands topic."""
         self._load_metadata(self._topics.commands)
         for forward in forwards:
             record = (forward.value, forward.key, 0)
@@ -264,7 +268,7 @@ class FencedWriter(TransactionalWriter):
             self._known_topics.add(topic)
 
     def _produce_all(self, topic: str, outputs: Sequence[OutputRecord], deadline: float) -> None:
-        """Produce records to one topic. Hot path: positional arguments, and only the last record reports its offset."""
+        """Produce records to one topic. This is a hot path: only the last record has a delivery report."""
         if not outputs:
             return
         produce, partition, headers = self._producer.produce, self._partition, _HEADERS

@@ -14,7 +14,7 @@ _UNKNOWN_TOPIC, _NOT_ALLOWED, _GROUP_NOT_ALLOWED, _TRANSACTIONAL_ID_NOT_ALLOWED 
 def missing_acls(client: Any, required: Iterable[RequiredAcl]) -> list[RequiredAcl]:
     """Return the ACLs of `required` that the user of kafka-python's admin `client` lacks.
 
-    If the user may not describe a topic, nothing is known about it, and all its required ACLs count as missing.
+    If the user may not describe a topic, all required ACLs of the topic count as missing.
     """
     acls = list(required)
     topic_names = sorted({acl.name for acl in acls if acl.resource == "topic"})
@@ -40,7 +40,9 @@ def _is_authorized(client: Any, operations: set[str] | None, acl: RequiredAcl) -
 
 
 def _topic_operations(client: Any, names: list[str]) -> dict[str, set[str] | None]:
-    """Return the authorized operations on each topic; None if it does not exist, or the broker does not report them."""
+    """Return topic → authorized operations, such as `{"READ"}`. The value is None if the topic does not exist, or if
+    the broker does not report the operations.
+    """
     operations_by_topic: dict[str, set[str] | None] = {}
     for topic in client.describe_topics(names) if names else ():
         operations = topic.get("authorized_operations")
@@ -67,9 +69,10 @@ def _may_create(client: Any, name: str) -> bool:
 
 
 def _group_operations(client: Any, name: str) -> set[str]:
-    """Return the authorized operations on a group, found by a heartbeat of a member that cannot exist.
+    """Return the authorized operations on a group. A heartbeat of a member that cannot exist shows whether Read is
+    allowed.
 
-    The group need not exist. Any broker may answer, since it checks the ACL before it looks for the coordinator.
+    The group need not exist. Any broker may answer, because it checks the ACL before it looks for the coordinator.
     """
     from kafka.protocol.admin import DescribeGroupsRequest
     from kafka.protocol.consumer import HeartbeatRequest
@@ -82,7 +85,9 @@ def _group_operations(client: Any, name: str) -> set[str]:
 
 
 def _transactional_id_operations(client: Any, prefix: str) -> set[str]:
-    """Return the authorized operations, found by ending a transaction of a producer that cannot exist."""
+    """Return the authorized operations on transactional ids with a prefix. A request to end the transaction of a
+    producer that cannot exist shows whether Write is allowed.
+    """
     from kafka.protocol.producer.transaction import EndTxnRequest
 
     request = EndTxnRequest(

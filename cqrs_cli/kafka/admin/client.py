@@ -1,4 +1,4 @@
-"""kafka-python's admin client, with a silent log and timeouts; its errors are converted to errors of cqrs."""
+"""kafka-python's admin client, with timeouts and without log output. Converts its errors to errors of cqrs."""
 
 import logging
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.connection.connection_error import connection_error, unavailable
 from cqrs_cli.kafka.connection.reachable import UnreachedError, first_reachable
 
-#: Timeouts in milliseconds for the first answer, and for each later answer.
+#: Timeouts in milliseconds for the first answer of a broker, and for each later answer.
 CONNECT_TIMEOUT_MS = 5_000
 REQUEST_TIMEOUT_MS = 8_000
 
@@ -30,8 +30,8 @@ def connect(connection: Cluster) -> Any:
     if (error := connection_error(connection, CONNECT_TIMEOUT_MS / 1000)) is not None:
         raise error
     try:
-        # kafka-python gets a reachable address only: it tries unreachable addresses for a long time, and leaves their
-        # sockets open.
+        # Only a reachable address is passed on, because kafka-python tries unreachable addresses for a long time, and
+        # leaves their sockets open.
         reachable_server = first_reachable(configuration["bootstrap_servers"], CONNECT_TIMEOUT_MS / 1000)
     except UnreachedError as error:
         raise unavailable(connection, str(error)) from None
@@ -53,10 +53,9 @@ def connect(connection: Cluster) -> Any:
 
 
 def close_failed(client: Any) -> None:
-    """Close a network client of kafka-python whose admin client failed to start; its thread may be running already.
+    """Close a network client of kafka-python whose admin client failed to start. Its thread may be starting.
 
-    kafka-python's own `stop` waits for ever if the thread starts after the call, because the thread first clears the
-    stop flag.
+    kafka-python's own `stop` may wait for ever: a starting thread clears the stop flag.
     """
     network = client._net
     while network._io_thread is not None and network._io_thread.is_alive():
@@ -73,7 +72,7 @@ def send_request(client: Any, request: Any, node: int | None = None) -> Any:
 
 
 def _silence_log() -> None:
-    """Hide kafka-python's log: its debug lines contain passwords, its warnings repeat raised errors."""
+    """Hide kafka-python's log. Its debug lines contain passwords, and its warnings repeat errors that are raised."""
     log = logging.getLogger("kafka")
     if not log.handlers:
         log.addHandler(logging.NullHandler())
@@ -107,5 +106,5 @@ def admin_errors(connection: Cluster) -> Iterator[None]:
 
 
 def _error_name(error: Exception) -> str:
-    """Return only the class of an error, since messages of kafka-python quote whole requests and responses."""
+    """Return the class of an error without its message: kafka-python's messages quote whole requests and responses."""
     return type(error).__name__.removesuffix("Error")

@@ -1,4 +1,4 @@
-"""The broker's clock, as the leader of the metadata quorum reports it. Reading it changes nothing."""
+"""Reads the broker's clock from a description of the metadata quorum. It changes nothing on the broker."""
 
 import time
 from collections.abc import Callable
@@ -14,10 +14,11 @@ def local_clock() -> int:
 
 
 def clock_difference(client: Any, own_clock: OwnClock) -> int | None:
-    """Return by how many ms `own_clock` is certainly ahead of the broker's clock; negative if it lags. Return 0 if the
-    difference is smaller than the duration of the request.
+    """Return the minimal difference, in ms, by which `own_clock` is ahead of the broker's clock; negative if it lags.
+    Return 0 if the difference may be explained by the duration of the request.
 
-    Return None if the broker does not report its time: this needs the ACL Describe on the cluster, and KRaft.
+    Return None if the broker does not report its time. Brokers report it only with KRaft, to users with the ACL
+    Describe on the cluster.
     """
     from kafka import errors
 
@@ -33,7 +34,9 @@ def clock_difference(client: Any, own_clock: OwnClock) -> int | None:
 
 
 def _leader_time(quorum: Any) -> int | None:
-    """Return the broker's present time: the time at which the leader, which never lags, has caught up."""
+    """Return the present time (ms) of the quorum's leader, or None. The leader never lags, so it reports its present
+    time as the time at which it has caught up.
+    """
     for topic in quorum["topics"]:
         for partition in topic["partitions"]:
             for voter in partition["current_voters"]:

@@ -13,8 +13,8 @@ _UNKNOWN_TOPIC, _NOT_ALLOWED = 3, 29
 
 
 def topic_configs(client: Any, names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return topic → its settings, without empty settings. A topic that the answering broker does not know is left out;
-    other brokers may know it already.
+    """Return topic → settings, without settings that have no value. A topic that the answering broker does not know is
+    left out; other brokers may know it already.
 
     The request is sent directly, because kafka-python's own `describe_configs` hides the error code. Raises
     `ConfigurationError` if an ACL is missing.
@@ -40,7 +40,9 @@ def topic_configs(client: Any, names: Iterable[str]) -> dict[str, dict[str, str]
 
 
 def broker_configs(client: Any, broker: int, names: Iterable[str]) -> dict[str, str]:
-    """Return settings of a broker, without empty settings; an empty dict if the user may not read them."""
+    """Return the settings `names` of the broker with node id `broker`, without settings that have no value. Return an
+    empty dict if the user may not read them.
+    """
     from kafka.protocol.admin import DescribeConfigsRequest
 
     request = DescribeConfigsRequest(resources=[(_BROKER_RESOURCE, str(broker), [*names])])

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.admin.client import REQUEST_TIMEOUT_MS, send_request
 
-#: Kafka's error codes after which the request is repeated: the coordinator starts, has moved, or ends a transaction.
+#: Kafka's error codes after which the request is repeated: the coordinator is starting, has moved, or is still ending
+#: an earlier transaction.
 _RETRIABLE_CODES = {14, 15, 16, 51}
 
 #: The highest version of these requests that librdkafka 2.16 also uses. In this version, the end of a transaction does
@@ -33,7 +34,7 @@ class FencedProducer(NamedTuple):
 def fence(client: Any, transactional_id: str, timeout_ms: int) -> FencedProducer:
     """Fence the producer of a transactional id with kafka-python's admin `client`; raises `UnavailableError`.
 
-    `timeout_ms`: time after which the broker aborts the next transaction.
+    `timeout_ms`: the transaction timeout of the new producer.
     """
     from kafka.protocol.producer import InitProducerIdRequest
 
@@ -74,8 +75,9 @@ def open_producers(
 def end_hanging(
     client: Any, producer: FencedProducer, partitions: Collection[tuple[str, int]], group: str, commit: bool
 ) -> None:
-    """Write a transaction marker to these (topic, partition) pairs and to the group's offsets. The marker commits or
-    aborts all open transactions of the producer there. Raises `UnavailableError`, also if the producer is fenced.
+    """Write a transaction marker to these (topic, partition) pairs, and to the offsets of the consumer group `group`.
+    The marker commits or aborts all open transactions of the producer there. Raises `UnavailableError`, also if the
+    producer is fenced.
     """
     from kafka.protocol.producer import AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, EndTxnRequest
 
@@ -120,8 +122,8 @@ def _coordinator(client: Any, transactional_id: str) -> int:
 
 
 def _send_with_retry(client: Any, request: Any, node: int, codes_of: Callable[[Any], list[int]]) -> Any:
-    """Return the coordinator's first answer without an error; repeat the request until then. `codes_of`: returns the
-    error codes in an answer.
+    """Repeat a request to the coordinator until an answer has no error, and return this answer. `codes_of(answer)`
+    returns the error codes in an answer.
     """
     deadline = time.monotonic() + REQUEST_TIMEOUT_MS / 1000
     while True:

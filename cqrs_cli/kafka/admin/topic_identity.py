@@ -1,7 +1,7 @@
 """Detects that a topic was deleted or recreated, which a consumer notices only after minutes, or never.
 
-A recreated topic has the same name and other records. A consumer continues in it at the old offset, so it misses the
-beginning of the new log. Only the topic id shows the difference.
+A recreated topic has the same name, but other records. A consumer continues at the old offset, so it misses the start
+of the new log. Only the topic id shows that the topic was recreated.
 """
 
 import time
@@ -17,7 +17,8 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 #: Seconds between two checks of the ids.
 _CHECK_INTERVAL = 5.0
 
-#: Returns the error for a topic that was recreated (True) or does not exist (False); None to ignore the change.
+#: (topic, was recreated) → the error for a topic that was recreated (True) or deleted (False); None to ignore the
+#: change.
 ErrorOfChange = Callable[[str, bool], CqrsError | None]
 
 
@@ -28,12 +29,12 @@ class SeenTopic(NamedTuple):
     partitions: int
 
 
-#: Returns the topics that exist.
+#: Topic names → the topics of these names that exist.
 DescribeTopics = Callable[[Collection[str]], Mapping[str, SeenTopic]]
 
 
 class TopicIdentity:
-    """The topics that a follower reads, with their ids. It raises an error when an id changes."""
+    """Checks regularly that topics still have the ids that they had at first. `ids`: topic → id."""
 
     def __init__(
         self,
@@ -47,17 +48,19 @@ class TopicIdentity:
         self._checked_at = time.monotonic()
 
     def check_if_due(self) -> Mapping[str, int]:
-        """Call `check_ids` every few seconds; at other times, or if no broker answers, return an empty dict."""
+        """Call `check_ids` if the last check is `interval` seconds ago. Return an empty dict if no check is due, or if
+        no broker answers.
+        """
         if time.monotonic() - self._checked_at >= self._interval:
             with suppress(UnavailableError):
                 return self.check_ids()
         return {}
 
     def check_ids(self) -> Mapping[str, int]:
-        """Return topic → its current partition count.
+        """Return topic → current partition count.
 
-        Raises the error of `error_of_change` for a topic that was recreated or deleted, `UnavailableError` without a
-        broker.
+        Raises the error of `error_of_change` for a topic that was recreated or deleted, `UnavailableError` if no broker
+        answers.
         """
         try:
             seen_topics = self._describe(self._ids.keys())

@@ -60,25 +60,25 @@ class Admin:
         return sum(not broker.get("is_fenced") for broker in brokers)
 
     def broker_settings(self, names: Collection[str]) -> dict[int, dict[str, str]]:
-        """Return these settings of each active broker, by node id; an empty dict for a broker whose settings the user
-        may not read.
+        """Return node id → the settings `names`, for each active broker. The settings are empty if the user may not
+        read them.
         """
         brokers = self._call(self._client.describe_cluster)["brokers"]
         nodes = [broker["broker_id"] for broker in brokers if not broker.get("is_fenced")]
         return {node: self._call(broker_configs, self._client, node, names) for node in nodes}
 
     def broker_version(self) -> tuple[int, ...]:
-        """Return the Kafka release that the broker's protocol shows, such as `(4, 3)`. The broker may be newer:
-        kafka-python 3.0.12 distinguishes no releases after 4.3.
+        """Return the Kafka release of the broker, as derived from its protocol versions, such as `(4, 3)`. The broker
+        may be newer: kafka-python 3.0.12 knows no release after 4.3.
         """
         return tuple(self._client._manager.broker_version)
 
     def clock_difference(self, own_clock: OwnClock = local_clock) -> int | None:
-        """Return this machine's lead over the broker's clock in ms; None if the time of the broker is unknown."""
+        """Return the ms by which this machine's clock is ahead of the broker's, as `clock.clock_difference` does."""
         return self._call(clock_difference, self._client, own_clock)
 
     def describe(self, names: Collection[str]) -> dict[str, TopicInfo]:
-        """Return the topics of these names that exist; raises `ConfigurationError` if an ACL is missing.
+        """Return name → description, for the topics that exist; raises `ConfigurationError` if an ACL is missing.
 
         One broker may answer for the topics and another broker for their settings, and the second broker may not know a
         new topic yet. So both requests are repeated until the answers contain the same topics.
@@ -92,7 +92,7 @@ class Admin:
             time.sleep(0.05)
 
     def _describe_existing(self, names: Collection[str]) -> dict[str, Mapping[str, Any]]:
-        """Return name → the broker's description, without topics that do not exist. Raise an error if an ACL is
+        """Return name → kafka-python's description, for the topics that exist; raises `ConfigurationError` if an ACL is
         missing.
         """
         topics = {}
@@ -113,7 +113,7 @@ class Admin:
         self.create_all({name: NewTopic(partitions, replication, configs)})
 
     def create_all(self, topics: Mapping[str, "NewTopic"]) -> None:
-        """Create topics with one request, and wait for all leaders. Existing topics stay unchanged."""
+        """Create topics with one request, and wait for the leaders of all partitions. Existing topics do not change."""
         from kafka.errors import TopicAlreadyExistsError, for_code
 
         specifications = {
@@ -134,7 +134,7 @@ class Admin:
     def add_partitions(self, name: str, partitions: int) -> None:
         """Raise the partition count of a topic to `partitions`; do nothing if the topic has as many or more.
 
-        The controller knows the new partitions first: another broker may report the old count for a moment.
+        A broker may report the old count for a moment afterwards.
         """
         from kafka.errors import InvalidPartitionsError
 
@@ -219,22 +219,22 @@ class TopicResult(NamedTuple):
     """The result of `ensure_topics` for one topic."""
 
     topic: str
-    result: str  # `created` or `kept`; in a dry run also `missing`, or `unknown` without a broker
+    result: str  # `created` or `kept`; in a dry run also `missing`, or `unknown` if no broker answers
     partitions: int
 
 
 def find_topics(admin: Admin, topics: Topics) -> dict[Kind, TopicInfo]:
-    """Return the existing topics of an aggregate, without the extra topics."""
+    """Return kind → description, for the five topics of an aggregate, if they exist."""
     return find_with_extras(admin, topics)[0]
 
 
 def find_with_extras(
     admin: Admin, topics: Topics, personal: bool = False
 ) -> tuple[dict[Kind, TopicInfo], dict[ExtraKind, TopicInfo]]:
-    """Return the existing topics of an aggregate, and the existing extra topics.
+    """Return the existing topics of an aggregate by kind, and its existing extra topics by kind.
 
-    `personal`: the aggregate has personal fields. Only then is the keys topic described, because an aggregate without
-    personal fields needs no ACL for the keys topic.
+    The keys topic is included only if `personal` is True (the aggregate has personal fields): other aggregates need no
+    ACL for the keys topic.
     """
     names = {kind: topics.name(kind) for kind in KINDS}
     extra_names: dict[ExtraKind, str] = {"lineage": topics.lineage}
@@ -254,10 +254,10 @@ class NewTopic(NamedTuple):
 
 
 def ensure_topics(admin: Admin, topics: Topics, plan: TopicPlan, dry_run: bool = False) -> list[TopicResult]:
-    """Create missing topics, with the partition count of existing topics; idempotent.
+    """Create missing topics. If some topics exist, new topics get their partition count. Idempotent.
 
-    Raises `ConfigurationError`: before any change if the existing topics are wrong, and after the creation if the
-    created topics are wrong.
+    Raises `ConfigurationError` if a topic has wrong settings: an existing topic before any change, a created topic
+    afterwards.
     """
     infos, extras = find_with_extras(admin, topics, plan.personal)
     if errors := config_errors(topics, infos, plan, extras):
@@ -310,7 +310,7 @@ def create_extra(admin: Admin, topics: Topics, extra: ExtraKind, partitions: int
 def _await_visible(
     admin: Admin, topics: Topics, plan: TopicPlan
 ) -> tuple[dict[Kind, TopicInfo], dict[ExtraKind, TopicInfo]]:
-    """Return the topics that were just created. Repeat the query until all are visible, because a broker may lag."""
+    """Return the aggregate's topics, once the topics that were just created are visible: a broker may lag."""
     deadline = time.monotonic() + client.REQUEST_TIMEOUT_MS / 1000
     while True:
         infos, extras = find_with_extras(admin, topics, plan.personal)

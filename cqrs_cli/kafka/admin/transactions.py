@@ -1,4 +1,4 @@
-"""Open transactions, which hold back the readers of a partition: their producers and ages."""
+"""Finds open transactions, which block the read_committed readers of a partition."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 from cqrs_cli.kafka.connection.cluster import Cluster
 
-#: Milliseconds after its timeout at which a transaction that is still open counts as hanging.
+#: An open transaction counts as hanging this number of milliseconds after its timeout.
 GRACE_MS = 60_000
 
 #: Minimal age in milliseconds of the transactions that are reported. Younger open transactions are usual.
@@ -16,17 +16,17 @@ YOUNG_MS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """A transaction that is open on one partition. Times are milliseconds since the epoch.
+    """A transaction that is open on one partition.
 
-    `transactional_id` and `timeout_ms` are None if no coordinator knows the producer: then it never ends by itself.
+    `transactional_id` and `timeout_ms` are None if no coordinator knows the transaction: then it never ends by itself.
     """
 
     topic: str
     partition: int
-    first_offset: int
+    first_offset: int  # offset of the transaction's first record in the partition
     producer_id: int
     producer_epoch: int
-    began_at: int
+    began_at: int  # ms since the epoch
     transactional_id: str | None = None
     timeout_ms: int | None = None
 
@@ -81,8 +81,8 @@ def find_open_transactions(client: Any, partitions: Iterable[tuple[str, int]]) -
     coordinators.
 
     Leaders are asked before coordinators, so a transaction that ends in between seems to have no coordinator. Therefore
-    the leaders are asked again about transactions without a coordinator. They no longer report a transaction that has
-    ended, because a coordinator forgets a transaction only after its markers are written. The other transactions hang.
+    leaders are asked a second time about transactions without a coordinator. They no longer report a transaction that
+    has ended, because coordinators forget a transaction only after its markers are written.
     """
     transactions = _open_transactions(client, partitions)
     without_coordinator = {
@@ -120,8 +120,8 @@ def _open_transactions(client: Any, partitions: Iterable[tuple[str, int]]) -> li
 def _transaction(
     partition: Any, producer: Any, name_and_description: tuple[str, Any] | None
 ) -> OpenTransaction:
-    """Return one open transaction. `name_and_description`: its transactional id and the coordinator's description; None
-    without a coordinator.
+    """Return one open transaction. `name_and_description`: (transactional id, kafka-python's description from the
+    coordinator); None if no coordinator knows the transaction.
     """
     transactional_id, description = name_and_description or (None, None)
     start_time = description.transaction_start_time_ms if description else -1
@@ -138,7 +138,7 @@ def _transaction(
 
 
 def _descriptions(client: Any, producer_ids: set[int]) -> dict[int, tuple[str, Any]]:
-    """Return producer id → transactional id and description, for transactions that a coordinator knows as ongoing."""
+    """Return producer id → (transactional id, description), for transactions that a coordinator reports as ongoing."""
     from kafka.errors import TransactionalIdNotFoundError
 
     if not producer_ids:

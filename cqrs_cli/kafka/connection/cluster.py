@@ -12,9 +12,9 @@ from cqrs_cli.settings.java_properties import mask_secrets
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Cluster:
-    """A cluster and the client properties to reach it, by their Java names. Picklable; its `repr` masks secrets."""
+    """A cluster and the client properties to reach it, by their Java names. Picklable. The `repr` masks secrets."""
 
-    bootstrap_server: str
+    bootstrap_server: str  # `HOST:PORT`, or several of them separated by commas
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:

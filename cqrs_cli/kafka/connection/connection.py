@@ -1,4 +1,4 @@
-"""The connection in a project's settings: a cluster, and the addresses of data and keys outside of it."""
+"""The connection of a project's settings: a cluster, a payload store and a keyring."""
 
 from dataclasses import dataclass
 
@@ -14,8 +14,7 @@ from cqrs_cli.payloads.address import PayloadStoreAddress
 class Connection(Cluster):
     """A cluster, the address of the payload store for its records, and the address of the keyring for personal fields.
 
-    Code that only talks to Kafka takes a `Cluster`, and so cannot download payloads. Code that downloads payloads gets
-    a codec of the connection, or the address of the store.
+    Functions that only talk to Kafka have a parameter `Cluster`, so they cannot download payloads.
     """
 
     payloads: PayloadStoreAddress | None = None

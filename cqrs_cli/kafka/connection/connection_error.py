@@ -1,6 +1,7 @@
 """Finds the reason why requests fail: no server listens, TLS or the login fails, or `advertised.listeners` is wrong.
 
-Clients retry for long even if no retry can help, and then report a bare timeout. librdkafka logs the reason at once.
+librdkafka retries until its timeout, even if no retry can help, and then reports only the timeout. But it logs the
+reason at once, so a new client's log is searched for the reason.
 """
 
 import logging
@@ -24,15 +25,17 @@ CHECK_HINT = "check -b/--bootstrap-server and that the broker runs: cqrs doctor"
 
 
 class ConnectionFailure(NamedTuple):
-    """Why a cluster does not answer a new client, such as "it requires a login", and a hint for the operator."""
+    """The reason why a cluster does not answer a new client, such as "it requires a login", and a hint for the
+    operator.
+    """
 
     reason: str
     hint: str = CHECK_HINT
 
 
-#: (pattern of a line in librdkafka's log, the failure that the line reports); `{}` in a reason is a group of the
-#: pattern. The first match counts. A broker that expects TLS or a login closes the connection without giving a reason,
-#: so the patterns for these failures match the state of the closed connection.
+#: (pattern of a line in librdkafka's log, the failure that the line reports). The first match counts. Each `{}` in a
+#: reason is replaced by a group of the pattern. A broker that expects TLS or a login closes the connection without
+#: giving a reason, so the patterns for these failures match the state of the closed connection.
 _FAILURES: tuple[tuple[str, ConnectionFailure], ...] = (
     (
         r"SASL (\S+) mechanism handshake failed.*supported mechanisms: (.+) \(after",
@@ -112,9 +115,9 @@ class _FailureLog(logging.Handler):
 
 
 def metadata_or_failure(cluster: Cluster, timeout: float) -> Any:
-    """Return the metadata (librdkafka's `ClusterMetadata`) that a new client gets, or the `ConnectionFailure`.
+    """Return the metadata (confluent-kafka's `ClusterMetadata`) that a new client gets, or the `ConnectionFailure`.
 
-    It takes a few ms if the cluster answers, and `timeout` seconds at most.
+    This takes a few ms if the cluster answers, and at most `timeout` seconds.
     """
     deadline = time.monotonic() + timeout
     try:

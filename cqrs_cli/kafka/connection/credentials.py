@@ -16,10 +16,10 @@ _OPTION = re.compile(
 
 
 class Login(NamedTuple):
-    """A parsed `sasl.jaas.config`: the login module's class, without its package, and its secret options."""
+    """A parsed `sasl.jaas.config`."""
 
-    module: str
-    options: dict[str, str]
+    module: str  # class of the login module without its package, such as `ScramLoginModule`
+    options: dict[str, str]  # also the password, so `repr` omits the options
 
     def __repr__(self) -> str:
         return f"Login({self.module})"
@@ -53,8 +53,8 @@ def _malformed(reason: str) -> ConfigurationError:
 
 
 class Tls(NamedTuple):
-    """The trusted authorities (`ca_…`), and the client's certificate and key. Each is a path or PEM text, not both; a
-    PKCS12 file contains certificate and key.
+    """The trusted authorities (`ca_…`), and the client's certificate and key. Each is either a path (`…_file`) or PEM
+    text (`…_pem`). A PKCS12 file contains certificate and key.
     """
 
     ca_file: str | None = None
@@ -73,8 +73,8 @@ class Tls(NamedTuple):
 
 
 def tls(properties: Mapping[str, str]) -> Tls:
-    """Return the `ssl.*` properties, by Java's names or librdkafka's; raises `ConfigurationError` for a truststore that
-    is not PEM, and a keystore that is neither PEM nor PKCS12.
+    """Return the `ssl.*` properties, which may have the names of Java or of librdkafka. Raises `ConfigurationError` for
+    a truststore that is not PEM, and for a keystore that is neither PEM nor PKCS12.
     """
     algorithm = properties.get("ssl.endpoint.identification.algorithm", "https")
     truststore = properties.get("ssl.truststore.location")
@@ -111,7 +111,7 @@ def tls(properties: Mapping[str, str]) -> Tls:
 
 
 def _store_type(store: str, location: str, properties: Mapping[str, str]) -> str:
-    """Return JKS, PKCS12 or PEM: by the properties, else by the content of the file, else by its name."""
+    """Return JKS, PKCS12 or PEM, according to the properties, else to the content of the file, else to its name."""
     if declared := properties.get(f"ssl.{store}.type"):
         return declared.strip().upper()
     try:

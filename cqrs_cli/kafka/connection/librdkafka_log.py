@@ -1,5 +1,5 @@
-"""The logger of librdkafka's messages. It drops the messages unless a handler is added, because librdkafka's calls
-return the relevant errors.
+"""The logger of librdkafka's messages. It drops all messages, because librdkafka's calls return the relevant errors.
+Tests and failpoints may add a handler.
 """
 
 import logging

@@ -9,7 +9,7 @@ DEFAULT_PORT = 9092
 
 
 class UnreachedError(Exception):
-    """No server accepts a connection; the message contains the reason of the last server."""
+    """No server accepts a connection. The message is the reason for the server that failed last."""
 
 
 def first_reachable(servers: Iterable[str], timeout: float) -> str:

@@ -10,8 +10,8 @@ from cqrs_cli.kafka.connection.credentials import Tls
 
 
 def ssl_context(tls: Tls) -> ssl.SSLContext:
-    """Return an SSL context with these authorities, certificate and key; raises `ConfigurationError` for a store that
-    Python cannot read.
+    """Return an SSL context with these authorities, certificate and key. Raises `ConfigurationError` for a PKCS12 file,
+    and for files that Python cannot read.
     """
     if tls.pkcs12_file:
         raise ConfigurationError(

@@ -8,7 +8,7 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.connection import credentials
 from cqrs_cli.kafka.connection.credentials import Login, Tls
 
-#: Properties that the guarantees need: only `clients.py` sets them.
+#: Properties on which the guarantees depend. Users cannot set them, because `clients.py` sets them.
 RESERVED_PROPERTIES = frozenset(
     {
         "acks",
@@ -32,10 +32,10 @@ RESERVED_PROPERTIES = frozenset(
 #: Properties that make librdkafka load a library into the process.
 _FOREIGN_CODE = re.compile(r"plugin\.library\.paths|ssl\.engine\..*|ssl\.providers")
 
-#: Properties that only the Python binding has: their values are Python objects.
+#: Properties of the Python binding whose values are Python objects, so they cannot be in a file.
 _OBJECT_PROPERTIES = re.compile(r"default\.topic\.config|logger|\w+_cb|on_\w+")
 
-#: Java's name → librdkafka's name, where they differ and have the same meaning and unit.
+#: Java's name → librdkafka's name, for properties of the same meaning and unit whose names differ.
 _RENAMED = {
     "fetch.max.wait.ms": "fetch.wait.max.ms",
     "max.request.size": "message.max.bytes",
@@ -55,7 +55,7 @@ _KAFKA_PYTHON_NUMBERS = {
     "send.buffer.bytes": "send_buffer_bytes",
 }
 
-#: The properties of TLS, which `credentials.tls` translates together.
+#: The properties of TLS. `credentials.tls` translates them.
 _TLS = re.compile(
     r"ssl\.(truststore|keystore)\..*|ssl\.endpoint\.identification\.algorithm"
     r"|ssl\.key\.(password|pem|location)|ssl\.certificate\.(pem|location)|ssl\.ca\.(pem|location)"
@@ -124,7 +124,7 @@ def _librdkafka_tls(tls: Tls, properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def kafka_python(properties: Mapping[str, str]) -> dict[str, Any]:
-    """Return the configuration for kafka-python, without unknown properties. Raises `ConfigurationError`."""
+    """Return the configuration for kafka-python, without properties that it lacks. Raises `ConfigurationError`."""
     _require_supported(properties)
     config: dict[str, Any] = {}
     for name, key in _KAFKA_PYTHON_NUMBERS.items():
@@ -215,13 +215,16 @@ def _is_utf8(text: str) -> bool:
 
 
 def check_properties(configuration: Mapping[str, Any]) -> None:
-    """Let librdkafka check names and values, without a connection. Raises `ConfigurationError`, without any value."""
+    """Let librdkafka check names and values of properties, without a connection. Raises `ConfigurationError`, whose
+    text contains no value.
+    """
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
     from cqrs_cli.kafka.connection.librdkafka_log import LIBRDKAFKA_LOG
 
-    # Without an address the client does not connect. With `log_level` 0 it raises the problem, and does not log it.
+    # Without an address, the client does not connect. With `log_level` 0, it does not also log the error that it
+    # raises.
     offline = {name: value for name, value in configuration.items() if name != "bootstrap.servers"}
     try:
         AdminClient({**offline, "log_level": 0}, logger=LIBRDKAFKA_LOG)
@@ -232,8 +235,8 @@ def check_properties(configuration: Mapping[str, Any]) -> None:
 
 
 def _hide_values(values: Iterable[object], message: str) -> str:
-    """Return librdkafka's message without quoted values: if a line end is missing in a properties file, any value may
-    contain a password.
+    """Return librdkafka's message without the values that it quotes. Any value may contain a password, if a line end is
+    missing in a properties file.
     """
     for value in sorted(map(str, values), key=len, reverse=True):
         if len(value) > 3:

@@ -1,8 +1,8 @@
 """The embedded Kafka of a project: one real broker in KRaft mode, on loopback, with its data in `<root>/.cqrs/kafka`.
 
-The broker outlives the command that started it, and later commands find it through its state file. They check the
-state: the process must have the recorded start time, the folder must not be a copy of the recorded folder, and the
-server on the port must belong to our cluster. With a file lock, only one command at a time starts or stops the broker.
+The broker outlives the command that started it. Later commands find it through its state file, and check that the state
+is still true: the process has the recorded start time, the folder is not a copy, and the server on the port has the
+recorded cluster id. A file lock lets only one command at a time start or stop the broker.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,23 +23,24 @@ from cqrs_cli.system.java import find_java
 #: Timeout in seconds for a broker to close its logs before it is killed.
 STOP_GRACE = 30.0
 
-#: The maximal number of attempts to start the broker, if other programs take the chosen ports.
+#: The maximal number of attempts to start the broker. Another attempt is made if another program takes the chosen
+#: ports.
 _MAX_STARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A running broker. `started`: this call started it, so its caller may stop it."""
+    """A running broker."""
 
     bootstrap_server: str
     pid: int
-    version: str
+    version: str  # Kafka's version, such as `4.4.0`
     cluster_id: str
-    data: Path
-    log: Path
-    started: bool = False
-    client_properties: Mapping[str, str] = field(default_factory=dict, repr=False)  # for clients to log in
-    command_config: Path | None = None  # the file with these properties
+    data: Path  # folder of the broker's data
+    log: Path  # file with the broker's log messages
+    started: bool = False  # True if the call that returned this object has started the broker
+    client_properties: Mapping[str, str] = field(default_factory=dict, repr=False)  # the login of clients
+    command_config: Path | None = None  # the file with `client_properties`
 
 
 def start_broker(
@@ -50,13 +51,12 @@ def start_broker(
     short_lived: bool = False,
     require_login: bool = True,
 ) -> Broker:
-    """Return the project's running broker; start it from `release` if necessary. A `short_lived` broker starts faster.
+    """Return the project's running broker; start it if necessary.
 
-    Only tests and benchmarks start a broker that requires no login.
-
-    `report` and `progress` report the one-time download, see `jars.ensure_jars`. Raises `UnavailableError` without
-    Java, or if the broker does not start (the error names the log), and `ConfigurationError` if a folder cannot be
-    written.
+    `report`, `progress`: receive messages about the one-time download, as in `jars.ensure_jars`. `short_lived`: see
+    `process.spawn_broker`. Only tests and benchmarks set `require_login` to False. Raises `UnavailableError` without
+    Java, or if the broker does not start (the error contains the path of the log), and `ConfigurationError` if a folder
+    cannot be written.
     """
     running_broker = broker_status(root)
     if running_broker is not None:
@@ -116,9 +116,10 @@ def _start(
     short_lived: bool,
     require_login: bool,
 ) -> BrokerState:
-    """Start the broker, with a new password if the folder has none.
+    """Start the broker. If the folder has no password, create a password and the user.
 
-    Data from an earlier version contain no user. To create the user, the broker is first started without a login.
+    Existing data without a user come from an earlier version. The broker is then first started without a login, to
+    create the user in these data.
     """
     run_broker = partial(_spawn_and_wait, java, jars_folder, folder, previous_state, release, short_lived)
     password = login.read_password(folder)

@@ -1,4 +1,4 @@
-"""Downloads the broker's jars from Maven Central, or from the mirror that CQRS_MAVEN_MIRROR names."""
+"""Downloads the broker's jars from Maven Central, or from the mirror in the environment variable CQRS_MAVEN_MIRROR."""
 
 import os
 import shutil
@@ -23,12 +23,14 @@ TIMEOUT = 60.0
 #: Number of downloads at the same time.
 _PARALLEL_DOWNLOADS = 8
 
-#: Called with (downloaded jars, downloaded bytes) so far.
+#: Called with the numbers of jars and bytes that were downloaded so far.
 OnDownload = Callable[[int, int], None]
 
 
 def download(jars: Collection[Jar], folder: Path, on_download: OnDownload, timeout: float = TIMEOUT) -> None:
-    """Download jars into a folder. Raises `UnavailableError` if a jar cannot be downloaded. It compares no checksum."""
+    """Download jars into a folder. Raises `UnavailableError` if a jar cannot be downloaded. The caller checks
+    checksums.
+    """
     repository, size = _repository(), 0
     with ThreadPoolExecutor(_PARALLEL_DOWNLOADS) as pool:
         downloads = [pool.submit(partial(_download, repository, jar, folder, timeout)) for jar in jars]
@@ -52,7 +54,7 @@ def _repository() -> str:
 
 
 def _download(repository: str, jar: Jar, folder: Path, timeout: float) -> int:
-    """Download one jar; return its size."""
+    """Download one jar; return its size in bytes."""
     url = f"{repository}/{jar.path}"
     try:
         with urlopen(url, timeout=timeout) as response, (folder / jar.name).open("wb") as file:

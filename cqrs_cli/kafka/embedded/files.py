@@ -10,8 +10,8 @@ from cqrs_cli.storage.private import atomic_write
 #: The broker listens on loopback only.
 HOST = "127.0.0.1"
 
-#: Every path in the broker's settings is relative to the broker's folder, which is its working directory. So a comma, a
-#: blank or a backslash in the project's path does no harm, and the project may be moved while the broker is down.
+#: Every path in the broker's settings is relative to the broker's folder, which is its working directory. So the path
+#: of the project may contain a comma, blank or backslash, and the project may be moved while the broker is down.
 DATA_FOLDER = "data"
 LOG_FILE = "kafka.log"
 SERVER_FILE = "server.properties"
@@ -20,12 +20,12 @@ STATE_FILE = "state.json"
 LOCK_FILE = "lock"
 FORMAT_FILE = "format.arguments"
 
-#: The broker's settings. One node needs one replica. The internal topics have few partitions, because every start opens
-#: each partition. A killed broker can rejoin only after its last session has timed out, here after 10 s, so its restart
-#: takes about 12 s. The broker looks for timed-out transactions every second instead of every ten, because they block
-#: readers until they are aborted. It has few threads: with Kafka's defaults of 3 and 8, a small transaction cost 15 %
-#: more processor time. Records may have any timestamp, also in topics that were created before `init` set
-#: `topics.TIMESTAMP_LIMITS`.
+#: The broker's settings:
+#: - The internal topics have few partitions, because the broker opens each partition when it starts.
+#: - A killed broker can rejoin only after its session has timed out: here after 10 s.
+#: - Timed-out transactions are aborted every second instead of every ten seconds, because they block readers.
+#: - With Kafka's default numbers of threads, 3 and 8, a small transaction cost 15 % more processor time.
+#: - Records may have any timestamp, also in topics that were created before `init` set `topics.TIMESTAMP_LIMITS`.
 _SETTINGS = """\
 process.roles=broker,controller
 node.id=1
@@ -58,8 +58,8 @@ broker.heartbeat.interval.ms=1000
 log.cleaner.dedupe.buffer.size=16777216
 """
 
-#: The settings of the log: three files of at most 10 MB. Without the last four lines, Kafka would log hundreds of
-#: settings at every start.
+#: The settings of the broker's log: three files of at most 10 MB. Without the last four lines, Kafka would log hundreds
+#: of settings at each start.
 _LOGGING = f"""\
 appender.file.type=RollingFile
 appender.file.name=file
@@ -86,7 +86,7 @@ class BrokerState:
     """The content of the state file: the broker that was last started in a folder. It may have stopped since."""
 
     pid: int
-    born: str  # start time of the process
+    born: str  # start time of the process, to recognise another process with the same id
     place: str  # `folder_identity` of the folder in which the broker was started
     port: int
     controller_port: int
@@ -124,8 +124,8 @@ def write_state(folder: Path, state: BrokerState) -> None:
 def write_settings(
     folder: Path, port: int, controller_port: int, data: str = DATA_FOLDER, extra: str = ""
 ) -> None:
-    """Write the files with the broker's settings and logging settings. The lines of `extra` override earlier lines:
-    Kafka takes the last value of a repeated setting.
+    """Write the files with the broker's settings and logging settings. `data`: the data folder. `extra`: lines with
+    further settings, which override the default settings.
     """
     settings = _SETTINGS.format(port=port, controller_port=controller_port, data=data)
     with atomic_write(folder / SERVER_FILE) as file:  # `extra` may contain a password
@@ -143,7 +143,7 @@ def cluster_id(folder: Path) -> str | None:
 
 
 def log_size(folder: Path) -> int:
-    """Return the present size of the log in bytes, which a later call of `log_since` takes as its `start`."""
+    """Return the present size of the log in bytes: the `start` of a later call of `log_since`."""
     try:
         return (folder / LOG_FILE).stat().st_size
     except FileNotFoundError:

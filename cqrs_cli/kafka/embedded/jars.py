@@ -1,7 +1,7 @@
 """Apache Kafka's jars: downloaded once for each user, and then available without a network.
 
-A folder is complete if it contains every jar that its release lists, byte for byte. A download fills a folder of
-another name, and renames it at the end. So an interrupted download leaves no folder that a command would use.
+A folder is complete if it has every jar of the release, with the right checksum. A download fills a folder with another
+name, which is renamed at the end. So no command uses the folder of an interrupted download.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from cqrs_cli.kafka.embedded.release import EMBEDDED, Jar, KafkaRelease
 from cqrs_cli.system.cache import user_cache
 from cqrs_cli.system.lock import file_lock
 
-#: Timeout in seconds for the download by another command.
+#: Seconds to wait while another command downloads.
 DOWNLOAD_TIMEOUT = 1800.0
 
 Report = Callable[[str], None]
@@ -71,8 +71,8 @@ def wrong_jars(folder: Path, expected_jars: Collection[Jar]) -> list[str]:
 def _replace_folder(
     folder: Path, expected_jars: Collection[Jar], download_jars: Download, progress: "_DownloadProgress"
 ) -> None:
-    """Replace the folder by newly downloaded jars. Call this function under the lock, because it deletes the folder of
-    an interrupted download.
+    """Download the jars, and replace the folder. The caller must hold the lock, because the folder of another download
+    is deleted.
     """
     new_folder = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(new_folder, ignore_errors=True)
@@ -101,7 +101,9 @@ def _digest(path: Path) -> str:
 
 
 class _DownloadProgress:
-    """Reports the progress of the download: to `progress` after each jar; without it, to `report` after each third."""
+    """Reports the progress of the download: to `progress` after each jar or, if it is None, to `report` after each
+    third of the jars.
+    """
 
     def __init__(self, report: Report, progress: Report | None, release: KafkaRelease) -> None:
         self._report = report

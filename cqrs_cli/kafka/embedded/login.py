@@ -1,7 +1,7 @@
-"""The login of the embedded broker: one user, whose random password only files of mode 0600 contain.
+"""The login of the embedded broker: one user with a random password, which is stored in files of mode 0600.
 
-The mechanism is SCRAM, in which a client proves that it knows the password without sending it. So another program that
-takes the port of a stopped broker learns nothing from clients that try to reconnect.
+With SCRAM, a client proves that it knows the password without sending it. So another program that takes the port of a
+stopped broker learns nothing from clients that try to reconnect.
 """
 
 import secrets
@@ -13,7 +13,8 @@ from cqrs_cli.kafka.embedded.files import HOST
 from cqrs_cli.settings.java_properties import parse_properties
 from cqrs_cli.storage.private import atomic_write
 
-#: Client properties for Java's tools and for `--command-config`. The password is read from this file.
+#: The file with the client properties, for Kafka's tools and for `--command-config`. Later commands read the password
+#: from this file.
 CLIENT_FILE = "client.properties"
 
 #: The same properties by librdkafka's names, for `kcat -F`.
@@ -21,7 +22,7 @@ LIBRDKAFKA_FILE = "librdkafka.properties"
 
 USER = "cqrs"
 
-#: RFC 5802 and RFC 7677: a client proves that it knows the password, and so does the broker.
+#: RFC 5802 and RFC 7677.
 MECHANISM = "SCRAM-SHA-256"
 
 _MODULES = "org.apache.kafka.common.security"
@@ -31,8 +32,8 @@ _PLAIN = (
     f' user_{USER}="{{password}}";'
 )
 
-#: Kafka does not support SCRAM between a broker and its controller, so they use PLAIN, which sends the password. Here
-#: broker and controller are one process, which listens before it connects: no other program receives the password.
+#: Kafka does not support SCRAM between a broker and its controller, so they use PLAIN, which sends the password. No
+#: other program can receive it: broker and controller are one process, which listens on the port before it connects.
 _BROKER_SETTINGS = f"""\
 listener.security.protocol.map=CLIENT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT
 sasl.mechanism.inter.broker.protocol={MECHANISM}
@@ -45,7 +46,7 @@ listener.name.controller.plain.sasl.jaas.config={_PLAIN}
 
 
 def new_password() -> str:
-    """Return a random password; its characters need no escapes in any of the files."""
+    """Return a random password. Its characters need no escapes in properties files."""
     return secrets.token_urlsafe(32)
 
 
@@ -69,7 +70,7 @@ def require_password(folder: Path) -> str:
 
 
 def wrong_password(folder: Path) -> ConfigurationError:
-    """Return the error for a folder whose password is not the password of its data, as after a partial restore."""
+    """Return the error for a client file with another password than the broker's data, as after a partial restore."""
     return ConfigurationError(
         f"the embedded Kafka rejects the password in {folder / CLIENT_FILE}: it belongs to other data",
         "remove the file, then restart Kafka, which writes a new file: cqrs kafka stop, then cqrs kafka start",
@@ -99,7 +100,7 @@ def _write(path: Path, properties: dict[str, str]) -> None:
 
 
 def broker_settings(password: str) -> str:
-    """Return the broker's settings, which override the settings of a broker without a login."""
+    """Return the settings of a broker with a login. They override the settings in `files`."""
     return _BROKER_SETTINGS.format(password=password)
 
 

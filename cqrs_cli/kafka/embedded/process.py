@@ -34,13 +34,13 @@ FULL_BELOW = 64 << 10
 #: Seconds after which a broker whose start has failed is killed.
 END_GRACE = 5.0
 
-#: Ports to choose from. They are below the range that systems use for outgoing connections. Within that range, a client
-#: that keeps trying to reach a stopped broker would at last connect to itself, and occupy the port.
+#: Ports to choose from. They are below the range that systems use for outgoing connections: within that range, a client
+#: that retries to reach a stopped broker could connect to itself, and occupy the port.
 _PORTS = range(20_000, 30_000)
 
 _LOGGING_OPTION = f"-Dlog4j2.configurationFile={files.LOGGING_FILE}"
 
-#: A heap that is large enough for one project, and the collector with the least CPU per transaction (G1: 20 % more).
+#: The heap is large enough for one project. The parallel collector costs the least CPU per transaction (G1: 20 % more).
 _JVM_OPTIONS = [
     "-Xms256m",
     "-Xmx1g",
@@ -51,7 +51,7 @@ _JVM_OPTIONS = [
     _LOGGING_OPTION,
 ]
 
-#: For a JVM that lives for seconds: fast compilation is worth more than fast code.
+#: Options for a JVM that lives for seconds: it compiles fast, to slower code.
 _SHORT_LIVED_JVM = ["-XX:TieredStopAtLevel=1"]
 
 
@@ -65,8 +65,8 @@ def broker_archive(java: Path, jars: Path) -> ClassArchive:
 
 
 def format_data(java: Path, jars: Path, folder: Path, password: str | None = None) -> str:
-    """Create the data folder, with the user of the login, if there is none; return the cluster id. An interrupted call
-    leaves no data folder.
+    """Create the data folder if it is missing, and return the cluster id. `password`: also create the user of the
+    login. An interrupted call leaves no data folder.
     """
     existing_id = files.cluster_id(folder)
     if existing_id is not None:
@@ -115,15 +115,14 @@ def spawn_broker(
     options: Sequence[str] | None = None,
     password: str | None = None,
 ) -> BrokerState:
-    """Start the broker, with `extra_settings`, and write its state file. It is not ready yet: see `wait_until_ready`.
+    """Start the broker, and write its state file. The broker is not ready yet: see `wait_until_ready`.
 
-    With the `password` of its user, the broker requires a login, and the files for clients are written.
+    `ports`: (port for clients, port of the controller). `short_lived`: start with a third less processor time, but stay
+    slower afterwards. `options`: JVM options in place of the options for the class data archive. `password`: the
+    password of the user; the broker requires a login, and the files for clients are written.
 
-    A `short_lived` broker will be stopped soon: it starts with a third less processor time, and stays slower. The JVM
-    starts from the class data archive, unless other `options` are given.
-
-    If the state file cannot be written, for example on a full disk, the process is killed: no command would find it,
-    and the next start could not use its port.
+    If the state file cannot be written, for example on a full disk, the process is killed, because no command would
+    find it.
     """
     port, controller_port = ports
     if password is not None:
@@ -147,8 +146,8 @@ def spawn_broker(
 
 
 def wait_until_ready(folder: Path, state: BrokerState, log_start: int) -> None:
-    """Wait until the broker is ready. `log_start`: the size of its log before the start. Raises `PortTakenError`,
-    `UnavailableError`, or `ConfigurationError` for a full disk.
+    """Wait until the broker is ready. `log_start`: the size of its log in bytes before the start, so that only later
+    lines are searched for errors. Raises `PortTakenError`, `UnavailableError`, or `ConfigurationError` for a full disk.
     """
     deadline = time.monotonic() + START_TIMEOUT
     while not is_ready(folder, state):
@@ -202,7 +201,7 @@ def broker_failure(folder: Path, output: list[str], problem: str) -> Configurati
 
 
 def choose_ports(state: BrokerState | None) -> tuple[int, int]:
-    """Return two free loopback ports: the ports of the last start if they are free, since clients know them."""
+    """Return two free loopback ports. `state`: prefer the ports of the last start, because clients know them."""
     if state is not None and _is_free(state.port) and _is_free(state.controller_port):
         return state.port, state.controller_port
     free_ports = (port for port in random.sample(_PORTS, len(_PORTS)) if _is_free(port))
@@ -221,6 +220,5 @@ def _is_free(port: int) -> bool:
 
 
 def _command(java: Path, jars: Path, options: list[str], program: list[str]) -> list[str]:
-    # The jars are sorted, because an archive is valid for one class path, and a copied folder may list its files in
-    # another order.
+    # The jars are sorted, because a class data archive is valid for one class path only, and `glob` has no fixed order.
     return [str(java), *options, "-cp", ":".join(map(str, sorted(jars.glob("*.jar")))), *program]

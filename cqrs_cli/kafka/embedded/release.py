@@ -1,13 +1,13 @@
-"""The embedded broker's release of Apache Kafka. To change the version, change `EMBEDDED` only."""
+"""The Kafka release of the embedded broker. To change the version, change only `EMBEDDED`."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
 
 class Jar(NamedTuple):
-    """A jar of a Maven repository. `coordinates`: sample `org.slf4j:slf4j-api:1.7.36`."""
+    """A jar of a Maven repository."""
 
-    coordinates: str
+    coordinates: str  # such as `org.slf4j:slf4j-api:1.7.36`
     sha256: str
 
     @property
@@ -25,15 +25,17 @@ class Jar(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KafkaRelease:
-    """A version of Kafka, down to the bytes of its jars, which `embedded/download.py` downloads."""
+    """A version of Kafka, with the checksums of its jars."""
 
     version: str
-    megabytes: int  # size of the download
+    megabytes: int  # size of the download in MB
     jars: tuple[Jar, ...]
 
 
 def parse_jars(text: str) -> tuple[Jar, ...]:
-    """Return the jars of a text: a line with each Maven group, then SHA-256 and `artifact:version` of its jars."""
+    """Parse a list of jars: a line with a Maven group, then a line `SHA256  ARTIFACT:VERSION` for each jar of the
+    group.
+    """
     group, jars = "", []
     for line in text.splitlines():
         words = line.split()
@@ -45,8 +47,8 @@ def parse_jars(text: str) -> tuple[Jar, ...]:
     return tuple(jars)
 
 
-#: Kafka and its dependencies, except kafka-tools-api, which only tools use, to print records. One jar is added, the
-#: provider log4j-slf4j-impl, without which a broker logs nothing: its version must be the version of Kafka's log4j.
+#: Kafka and its dependencies, without kafka-tools-api, which only tools use. The jar log4j-slf4j-impl is added, because
+#: a broker logs nothing without it: its version must be the version of Kafka's log4j.
 EMBEDDED = KafkaRelease(
     version="4.4.0",
     megabytes=45,

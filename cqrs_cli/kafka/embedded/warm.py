@@ -1,4 +1,4 @@
-"""Writes the broker's class data archive for `cqrs warm`, with a temporary broker that loads the usual classes."""
+"""Writes the broker's class data archive, for `cqrs warm`: a temporary broker loads the classes of a usual run."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -15,9 +15,9 @@ _TOPIC = "warm"
 
 
 def warm_broker(java: Path, report: Report, progress: Report | None = None) -> Path:
-    """Write the archive of the embedded Kafka for this `java` if there is none; return its path.
+    """Write the class data archive of the embedded Kafka for the JVM `java`, if it is missing; return its path.
 
-    `report` and `progress` report the one-time download, see `jars.ensure_jars`. Raises the errors of
+    `report`, `progress`: receive messages about the one-time download, as in `jars.ensure_jars`. Raises the errors of
     `jars.ensure_jars`, of `ClassArchive.write` and of a broker's start.
     """
     jars_folder = jars.ensure_jars(report, progress)

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.topics.topics import KINDS, Topics
 
-#: The purpose for which a user needs ACLs. A role is for the command of the same name; `read` is for `show`, `tail`,
+#: The purpose for which a user needs ACLs: the command of the same name, or for `read` the commands `show`, `tail`,
 #: `trace`, `replay`, `export`, `verify`, `status`, `top` and `send --dry-run`.
 Role = Literal["send", "run", "read", "init", "repartition"]
 
@@ -27,7 +27,7 @@ class RequiredAcl(NamedTuple):
     operation: str
     resource: Literal["topic", "group", "transactional-id"]
     name: str
-    prefixed: bool = False
+    prefixed: bool = False  # True: `name` is the prefix of the names of several resources
 
     def __str__(self) -> str:
         return f"{self.operation} on {self.resource} {self.name}{'*' if self.prefixed else ''}"
@@ -47,7 +47,7 @@ class RequiredAcl(NamedTuple):
 
 
 def denied_acls_error(missing_acls: Sequence[RequiredAcl], role: Role) -> ConfigurationError:
-    """Return the error for a user that lacks these ACLs, at least one."""
+    """Return the error for a user that lacks these ACLs. `missing_acls` must not be empty."""
     if len(missing_acls) == 1:
         return missing_acls[0].denied_error(role)
     acl_list = "; ".join(map(str, missing_acls))
@@ -57,15 +57,15 @@ def denied_acls_error(missing_acls: Sequence[RequiredAcl], role: Role) -> Config
 
 
 def drop_acls(topics: Topics) -> list[RequiredAcl]:
-    """Return the ACLs that `dead-letters drop` needs. They belong to no role, because Delete on a topic is rare."""
+    """Return the ACLs that `dead-letters drop` needs. They belong to no role, because few users should get Delete."""
     return [RequiredAcl(operation, "topic", topics.dead_letters) for operation in ("Read", "Write", "Delete")]
 
 
 def required_acls(role: Role, topics: Topics, personal: bool = False) -> list[RequiredAcl]:
     """Return the ACLs that the role needs for one aggregate. In Kafka, Read, Write and Alter include Describe.
 
-    The list always contains the lineage topic, which exists only after a repartitioning: without an ACL a user cannot
-    find out whether it exists. `personal`: the aggregate has personal fields, so it has a keys topic.
+    The lineage topic exists only after a repartitioning, but always needs an ACL: without it, a user cannot find out
+    whether the topic exists. `personal`: the aggregate has personal fields, so it has a keys topic.
     """
     keys_acls = [
         RequiredAcl(operation, "topic", topics.keys) for operation in _KEYS_TOPIC_OPERATIONS[role] if personal

@@ -1,6 +1,4 @@
-"""Checks of an aggregate's topics, as the cluster describes them: which topics are missing, and which settings are
-wrong. Pure functions.
-"""
+"""Pure checks of an aggregate's topics, as the cluster describes them: missing topics, and wrong settings."""
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
@@ -31,7 +29,7 @@ from cqrs_cli.settings.durations import milliseconds, show_duration
 _WITHOUT_SIZE_LIMIT: tuple[Kind, ...] = ("events", "outcomes", "dead-letters")
 
 
-#: The extra topics of an aggregate that exist.
+#: Kind → description, for the extra topics of an aggregate that exist.
 Extras: TypeAlias = Mapping[ExtraKind, TopicInfo]
 
 _NO_EXTRAS: Extras = {}
@@ -40,7 +38,7 @@ _NO_EXTRAS: Extras = {}
 def aggregate_topics(
     topics: Topics, cluster_id: str, infos: Mapping[Kind, TopicInfo], extras: Extras = _NO_EXTRAS
 ) -> AggregateTopics:
-    """Return the topics as one value. `infos` must contain the five topics, without configuration errors."""
+    """Return the description of an aggregate's topics. `infos` must contain the five topics."""
     lineage, keys = extras.get("lineage"), extras.get("keys")
     return AggregateTopics(
         topics,
@@ -70,7 +68,9 @@ def missing_topics_error(
 def config_errors(
     topics: Topics, infos: Mapping[Kind, TopicInfo], plan: TopicPlan, extras: Extras = _NO_EXTRAS
 ) -> list[ConfigurationError]:
-    """Return the errors in the configuration of existing topics, the gravest error first. `infos`: kind → topic."""
+    """Return the errors in the configuration of existing topics, the gravest error first. `infos`: kind → description.
+    `plan`: the requested partition count and dedup window, and whether the aggregate has personal fields.
+    """
     lineage, keys = extras.get("lineage"), extras.get("keys")
     return [
         *diskless_errors((topics.name(kind), info) for kind, info in [*infos.items(), *extras.items()]),
@@ -126,8 +126,8 @@ def _repartitioned_count_errors(
 ) -> Iterable[ConfigurationError]:
     """Check the partition history and the partition counts of a repartitioned aggregate.
 
-    The commands topic gets new partitions last: the results of a command are written to the same partition of the other
-    topics, which must already exist.
+    The commands topic gets new partitions last, because the results of a command are written to the same partition
+    number of the other topics.
     """
     for name, required_value in LINEAGE_CONFIGS.items():
         if (value := lineage.configs.get(name, required_value)) != required_value:
@@ -173,7 +173,7 @@ def _deletion_errors(topics: Topics, kind: Kind, info: TopicInfo) -> Iterable[Co
 
 
 def _timestamp_errors(topics: Topics, infos: Mapping[Kind, TopicInfo]) -> Iterable[ConfigurationError]:
-    """Check the origin of the timestamps, and that a topic rejects no timestamp."""
+    """Check that the broker sets the timestamps of commands, and that the other topics accept every timestamp."""
     for kind, info in infos.items():
         required_value = "LogAppendTime" if kind == "commands" else "CreateTime"
         if kind == "commands":
@@ -192,10 +192,10 @@ def _timestamp_errors(topics: Topics, infos: Mapping[Kind, TopicInfo]) -> Iterab
 def _outcomes_retention_errors(
     topics: Topics, infos: Mapping[Kind, TopicInfo], window: timedelta
 ) -> Iterable[ConfigurationError]:
-    """Check that outcomes are retained for the retention of commands and two dedup windows.
+    """Check that the retention of outcomes is at least the retention of commands plus two dedup windows.
 
     A rebuilt shard reads the remembered ids from the outcomes. It needs the outcomes from one dedup window before the
-    oldest command that the commands topic may contain.
+    oldest command in the commands topic.
     """
     if not {"commands", "outcomes"} <= infos.keys():
         return
@@ -214,7 +214,9 @@ def _outcomes_retention_errors(
 
 
 def _size_errors(topics: Topics, infos: Mapping[Kind, TopicInfo]) -> Iterable[ConfigurationError]:
-    """Check the size limits. A dead letter contains a command and a reason, so its topic must accept larger records."""
+    """Check the size limits. Outcomes, dead letters and deferred commands may be larger than the command by
+    `ENVELOPE_OVERHEAD`.
+    """
     if "commands" not in infos:
         return
     minimum = infos["commands"].number("max.message.bytes", 0) + ENVELOPE_OVERHEAD
@@ -229,7 +231,7 @@ def _size_errors(topics: Topics, infos: Mapping[Kind, TopicInfo]) -> Iterable[Co
 def _replica_errors(
     topics: Topics, infos: Iterable[tuple[Kind | ExtraKind, TopicInfo]]
 ) -> Iterable[ConfigurationError]:
-    """Check topics with three replicas or more: two replicas must have a record before it counts as written."""
+    """Check that topics with three replicas or more acknowledge a record only after two replicas have it."""
     for kind, info in infos:
         if info.replication >= 3 and (min_insync := info.number("min.insync.replicas", 1)) < 2:
             reason = "acknowledged records would be lost with one broker"

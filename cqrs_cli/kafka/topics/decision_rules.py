@@ -1,4 +1,4 @@
-"""The rules by which a partition's commands are decided, from the settings and from its topics."""
+"""Derives the `DecisionRules` of a partition from the settings and from the limits of its topics."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,14 +13,11 @@ if TYPE_CHECKING:
 
 
 class DecisionSettings(NamedTuple):
-    """The settings that affect decisions, as a value that can be sent to the Spark tasks.
-
-    The payload store's address is not among them: it is in the connection.
-    """
+    """The settings that affect decisions. The driver sends them to the Spark tasks."""
 
     partitioner: Partitioner
     window: int  # the dedup window, ms
-    max_attempts: int  # limit for the attempts of a command that `decide` defers
+    max_attempts: int  # how often `decide` may defer a command
     clock_tolerance: int = CLOCK_TOLERANCE  # ms by which a deferred command may be decided before it is due
 
     @classmethod
@@ -33,7 +30,7 @@ class DecisionSettings(NamedTuple):
     def rules(
         self, aggregate_topics: AggregateTopics, partition: int, payload_threshold: float
     ) -> DecisionRules:
-        """Return the rules of one partition. `payload_threshold`: bytes above which data go to the payload store."""
+        """Return the rules of one partition. Data of more than `payload_threshold` bytes go to the payload store."""
         sizes = aggregate_topics.max_bytes
         return DecisionRules(
             partition,

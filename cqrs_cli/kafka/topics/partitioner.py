@@ -1,4 +1,6 @@
-"""The partition of a key. All senders must use the same partitioner, or an aggregate would exist in two partitions."""
+"""Computes the partition of a key. With two partitioners, one aggregate would exist in two partitions, so all senders
+must use the same partitioner.
+"""
 
 from collections.abc import Callable
 from typing import Literal, NamedTuple
@@ -9,6 +11,7 @@ from cqrs_cli.core.messages.record import Record
 
 Partitioner = Literal["murmur2", "crc32", "none"]
 
+#: Partitioner → function from a key and the partition count to the key's partition.
 _HASHES: dict[str, Callable[[bytes, int], int]] = {
     "murmur2": murmur2,  # the default of Java and kafka-python, and `murmur2_random` in librdkafka
     "crc32": consistent,  # librdkafka's default
@@ -16,30 +19,30 @@ _HASHES: dict[str, Callable[[bytes, int], int]] = {
 
 
 def partition_for(partitioner: Partitioner, key: bytes, partitions: int) -> int | None:
-    """Return the partition that `key` hashes to; None if the partitioner is `none`: the key may be in any partition."""
+    """Return the partition of `key`; None if the partitioner is `none`: then the key may be in any partition."""
     hash_key = _HASHES.get(partitioner)
     return hash_key(key, partitions) if hash_key else None
 
 
 def partition_function(partitioner: Partitioner, partitions: int) -> Callable[[bytes], int] | None:
-    """Return `partition_for` with a fixed number of partitions, for a hot path; None if the partitioner is none."""
+    """Return `partition_for` for a fixed partition count, as a fast function; None if the partitioner is `none`."""
     hash_key = _HASHES.get(partitioner)
     return None if hash_key is None else lambda key: hash_key(key, partitions)
 
 
 class KeyFilter(NamedTuple):
-    """A key filter: the keys that hash to `partition` among `partition_count` partitions."""
+    """Matches the keys that belong to `partition` if there are `partition_count` partitions."""
 
     partitioner: Partitioner
     partition_count: int
     partition: int
 
     def matches(self, key: bytes) -> bool:
-        """True if the key hashes to the partition; always True if the partitioner is none."""
+        """True if the key belongs to the partition; always True if the partitioner is `none`."""
         return partition_for(self.partitioner, key, self.partition_count) in (self.partition, None)
 
     def matching(self, records: list[Record]) -> list[Record]:
-        """Return the records whose key hashes to the partition."""
+        """Return the records whose keys match."""
         partitioner, partition_count, partition = self
         hash_key = _HASHES.get(partitioner)
         if hash_key is None:
@@ -52,5 +55,7 @@ class KeyFilter(NamedTuple):
 
 
 def producer_partition(partitioner: Partitioner, key: bytes, partitions: int) -> int:
-    """Return the partition to which a producer sends `key`. If the partitioner is none, use Java's default, murmur2."""
+    """Return the partition to which cqrs sends a record with this key. For the partitioner `none`, it uses Java's
+    default, murmur2.
+    """
     return _HASHES.get(partitioner, murmur2)(key, partitions)

@@ -1,5 +1,5 @@
-"""Pure rules for the topics of an aggregate with personal fields: Kafka must keep the keys, and must delete unencrypted
-personal values.
+"""Pure checks of the topics of an aggregate with personal fields: Kafka must keep the keys, and must delete unencrypted
+personal values in time.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,8 +26,8 @@ from cqrs_cli.settings.durations import milliseconds
 def key_config_errors(
     topics: Topics, topic_infos: Mapping[Kind, TopicInfo], keys: TopicInfo
 ) -> Iterable[ConfigurationError]:
-    """Yield errors for the keys topic. The rules: only a tombstone deletes a key, a deleted key soon leaves the disks,
-    and the partition of a key never changes.
+    """Yield the errors in the configuration of the keys topic: only a tombstone may delete a key, compaction must soon
+    remove a deleted key from the disks, and the partition of a key must never change.
     """
     name = topics.keys
     count = topic_infos["commands"].partitions if "commands" in topic_infos else keys.partitions

@@ -1,4 +1,4 @@
-"""The single topic of a process manager, and the names of the group and the transactional ids for its positions."""
+"""The names of a process manager's positions topic, consumer group and transactional ids, and the required ACLs."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ class ProcessTopics:
 
     @property
     def positions_topic(self) -> str:
-        """The compacted topic of positions. For each partition of an events topic, the newest record contains the
-        process manager's position in the partition, and the claim of the partition's owner.
+        """The compacted topic of positions. The newest record of each events partition contains the process manager's
+        position, and the claim of the owner.
         """
         return f"{self.prefix}process.{self.process}.positions"
 
     @property
     def group(self) -> str:
-        """The consumer group whose committed offsets are a copy of the positions."""
+        """The consumer group. Its committed offsets are a copy of the positions."""
         return f"cqrs.{self.prefix}process.{self.process}"
 
     @property
@@ -35,14 +35,14 @@ class ProcessTopics:
         return f"{self.group}."
 
     def transactional_id(self, topic: str, partition: int) -> str:
-        """Return the transactional id for a partition of events. It is the same in every run, so a new writer
-        fences the previous writer.
+        """Return the transactional id of the writer for an events partition. It is the same in every run, so a new
+        writer fences the previous writer.
         """
         return f"{self.transactional_ids}{topic}.{partition}"
 
     def configs(self, brokers: int) -> dict[str, str]:
-        """Return the topic's configuration. Segments are small and soon compacted, because each owner reads the whole
-        topic when it starts.
+        """Return the configuration of the positions topic. Segments are small, so that they are soon compacted: each
+        owner reads the whole topic when it starts.
         """
         return {
             "cleanup.policy": "compact",
@@ -71,13 +71,13 @@ class ProcessTopicAccess(NamedTuple):
     """The topics that a process manager reads and writes."""
 
     topics: ProcessTopics
-    events_topics: tuple[str, ...]  # of its subscriptions
-    output_topics: tuple[str, ...]  # commands topics, or a public topic
+    events_topics: tuple[str, ...]  # the events topics that it reads
+    output_topics: tuple[str, ...]  # the topics that it writes to: commands topics, or a public topic
 
     @property
     def public_topics(self) -> list[str]:
-        """The public topic if the process manager is a publication, which writes public events; otherwise empty. The
-        name of a public topic never ends like the name of an aggregate's topic.
+        """The public topic of a publication; empty for other process managers. The name of a public topic never ends
+        with `.commands`.
         """
         return [topic for topic in self.output_topics if not topic.endswith(".commands")]
 
@@ -94,10 +94,11 @@ def public_configs(brokers: int) -> dict[str, str]:
 def process_acls(
     topics: ProcessTopics, events_topics: Iterable[str], output_topics: Iterable[str]
 ) -> list[RequiredAcl]:
-    """Return the ACLs that a process manager needs. It reads the topics of its commands to resolve an in-doubt
+    """Return the ACLs that a process manager needs. It also reads its output topics, to resolve an in-doubt
     transaction.
 
-    A lineage topic exists only after a repartitioning, but without an ACL a user cannot find out whether it exists.
+    A lineage topic exists only after a repartitioning, but always needs an ACL: without it, a user cannot find out
+    whether the topic exists.
     """
     read_topics = [
         name for topic in events_topics for name in (topic, f"{topic.removesuffix('.events')}.lineage")

@@ -9,16 +9,16 @@ from cqrs_cli.kafka.topics.acls import RequiredAcl, Role, required_acls
 from cqrs_cli.kafka.topics.process_topics import ProcessTopicAccess, public_configs
 from cqrs_cli.kafka.topics.topics import KINDS, TopicPlan, Topics, extra_configs
 
-#: Strimzi 1.0 accepts no other version; 0.49 is the first release that accepts this version.
+#: The API version of the manifests. Strimzi accepts it since release 0.49; release 1.0 accepts no other version.
 API_VERSION = "kafka.strimzi.io/v1"
 
-#: Manifests are for a production cluster of three brokers, for which `init` creates the same topics.
+#: The number of brokers for which the topics are configured.
 BROKERS = 3
 
 #: The roles that get a user. No user needs `init`, since the topic operator creates the topics.
 ROLES: tuple[Role, ...] = ("run", "send", "read")
 
-#: An aggregate's topics, and the settings with which they are created.
+#: (names of an aggregate's topics, settings with which they are created).
 PlannedTopics: TypeAlias = tuple[Topics, TopicPlan]
 
 _TYPES = {"topic": "topic", "group": "group", "transactional-id": "transactionalId"}
@@ -27,7 +27,9 @@ _TYPES = {"topic": "topic", "group": "group", "transactional-id": "transactional
 def manifests(
     aggregates: Sequence[PlannedTopics], processes: Sequence[ProcessTopicAccess], cluster: str, prefix: str
 ) -> list[dict[str, Any]]:
-    """Return all topics, then a user for each role. `cluster`: the name of the `Kafka` resource."""
+    """Return a `KafkaTopic` for each topic, then a `KafkaUser` for each role. `cluster`: the name of the `Kafka`
+    resource. `prefix`: the setting `topic_prefix`, with which the users' names begin.
+    """
     return [
         *_topics(aggregates, processes, cluster),
         *(_user(role, aggregates, processes, cluster, prefix) for role in ROLES),
@@ -77,7 +79,7 @@ def _user(
 
 
 def _acls(acls: Iterable[RequiredAcl]) -> Iterator[dict[str, Any]]:
-    """Yield one entry for each resource, with all operations on it."""
+    """Yield one entry of Strimzi's `acls` for each resource, with all operations on it."""
     operations: dict[tuple[str, str, bool], list[str]] = {}
     for acl in acls:
         resource_operations = operations.setdefault((acl.resource, acl.name, acl.prefixed), [])
@@ -90,7 +92,9 @@ def _acls(acls: Iterable[RequiredAcl]) -> Iterator[dict[str, Any]]:
 
 
 def _resource(kind: str, name: str, spec: dict[str, Any], cluster: str) -> dict[str, Any]:
-    """Return a resource. Kubernetes names have lower-case letters, digits, `-` and `.`; the spec has the real name."""
+    """Return a Kubernetes resource. Its name may only have lower-case letters, digits, `-` and `.`, so the topic's real
+    name is in the spec.
+    """
     resource_name = re.sub(r"[^a-z0-9.-]", "-", name.lower()).strip("-.")
     labels = {"strimzi.io/cluster": cluster}
     return {
@@ -107,7 +111,7 @@ def manifests_text(resources: Iterable[dict[str, Any]]) -> str:
 
 
 def _lines(value: dict[str, Any], indent: str = "") -> Iterator[str]:
-    """Yield a mapping as YAML in block style; each member of a list is written in one line."""
+    """Yield the lines of a mapping in YAML's block style. Each member of a list is one line of JSON."""
     for key, member_value in value.items():
         if isinstance(member_value, dict):
             yield f"{indent}{key}:"

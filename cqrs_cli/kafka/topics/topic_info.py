@@ -11,23 +11,23 @@ UNLIMITED = -1
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """A topic as the cluster describes it. `operations`: the user's authorized operations, None if unknown."""
+    """A topic as the cluster describes it."""
 
     topic_id: str
-    partitions: int
-    replication: int
+    partitions: int  # partition count
+    replication: int  # the lowest number of replicas of a partition
     configs: Mapping[str, str]
-    operations: frozenset[str] | None = None
+    operations: frozenset[str] | None = None  # the user's authorized operations; None if unknown
 
     def number(self, name: str, default: int) -> int:
-        """Return a numeric setting; `default` if it is missing or empty."""
+        """Return the value of a numeric setting; `default` if the setting is missing or empty."""
         return int(self.configs.get(name) or default)
 
 
 def wrong_setting_error(
     topic: str, name: str, value: str, requirement: str, reason: str
 ) -> ConfigurationError:
-    """Return the error for a wrong setting. `requirement` ends with the value to set: `at least 2`."""
+    """Return the error for a wrong setting. `requirement` ends with the value to set, such as `at least 2`."""
     setting = requirement.split()[-1]
     return ConfigurationError(
         f"topic {topic} has {name}={value}, needs {requirement}: {reason}",
@@ -36,8 +36,9 @@ def wrong_setting_error(
 
 
 def diskless_errors(topics: Iterable[tuple[str, TopicInfo]]) -> Iterable[ConfigurationError]:
-    """Yield the error for each diskless topic. `topics`: (name, description) pairs. A diskless topic (KIP-1163) accepts
-    neither transactions nor compaction, and cannot become a classic topic later.
+    """Yield an error for each diskless topic. `topics`: (name, description) pairs.
+
+    A diskless topic (KIP-1163) supports neither transactions nor compaction, and cannot become a classic topic later.
     """
     for name, info in topics:
         if info.configs.get("diskless.enable") == "true":
@@ -52,7 +53,7 @@ def diskless_errors(topics: Iterable[tuple[str, TopicInfo]]) -> Iterable[Configu
 def upper_limit_errors(
     topic: str, info: TopicInfo, name: str, limit: int, reason: str
 ) -> Iterable[ConfigurationError]:
-    """Yield the error for a setting that is above its limit."""
+    """Yield an error if the numeric setting `name` is above `limit`."""
     if (value := info.number(name, ANY_DIFFERENCE)) > limit:
         yield wrong_setting_error(topic, name, str(value), f"at most {limit}", reason)
 

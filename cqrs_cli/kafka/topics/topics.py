@@ -16,54 +16,50 @@ KINDS: tuple[Kind, ...] = ("commands", "events", "outcomes", "dead-letters", "de
 #: Topics that only some aggregates have: `lineage` after a repartitioning request, `keys` with personal fields.
 ExtraKind = Literal["lineage", "keys"]
 
-#: The topics that contain personal values unencrypted. An aggregate with personal fields needs a retention for them.
+#: The topics that contain unencrypted personal values. For aggregates with personal fields, their retention is limited.
 UNENCRYPTED_KINDS: tuple[Kind, ...] = ("commands", "dead-letters")
 
-#: Minimal lifetime of a tombstone in a compacted topic, in ms: a reader that is interrupted for less than a day reads
-#: the tombstone when it continues.
+#: Minimal lifetime of a tombstone in a compacted topic, in ms. So a reader that is interrupted for less than a day
+#: still reads the tombstone.
 MIN_TOMBSTONE_MS = 24 * 3600 * 1000
 
-#: Milliseconds after which a segment of the keys topic is closed, and compaction of replaced records is due.
+#: Milliseconds after which a segment of the keys topic is closed, and after which replaced records must be compacted.
 COMPACTION_LAG_MS = 3600 * 1000
 
-#: Milliseconds after which a segment with unencrypted values is closed: retention deletes closed segments only.
+#: Milliseconds after which a segment with unencrypted values is closed. Retention deletes only closed segments.
 MAX_SEGMENT_MS = 24 * 3600 * 1000
 
-#: Bytes, in addition to the command, for headers, reason and envelope in outcomes, dead letters and deferred commands.
+#: Bytes by which an outcome, dead letter or deferred command may be larger than its command: reason and attributes.
 ENVELOPE_OVERHEAD = 64 * 1024
 
-#: The value of the `TIMESTAMP_LIMITS`, in ms, for no limit: Kafka then accepts every timestamp.
+#: The value (ms) with which the settings `TIMESTAMP_LIMITS` allow every timestamp.
 ANY_DIFFERENCE = 2**63 - 1
 
 #: The settings that limit how far a record's timestamp may be before or after the broker's clock. Events, outcomes and
-#: dead letters have their command's timestamp. With Kafka's default limit (an hour), the broker would refuse them after
-#: a larger jump of its clock, so no command from before the jump could be decided.
+#: dead letters have the timestamp of their command. If the broker's clock was set forward or back by more than the
+#: limit, the broker would reject them, so no command from before this change could be decided.
 TIMESTAMP_LIMITS = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 
-#: Kafka's default `max.message.bytes`, used for commands and events. If the commands topic exists with another value,
-#: its value is used.
+#: Kafka's default `max.message.bytes`. New topics get it, unless an existing commands topic has another value.
 MAX_MESSAGE_BYTES = 1_048_588
 
 
 def min_insync_replicas(brokers: int) -> str:
-    """Return the value of `min.insync.replicas`, for a cluster with this number of brokers."""
+    """Return the setting `min.insync.replicas` for a cluster with this number of brokers."""
     return "2" if brokers >= 3 else "1"
 
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """The settings of new topics.
+    """The settings with which the topics of an aggregate are created and checked."""
 
-    `is_partition_count_required`: True if the operator requested the number `partitions`. Then existing topics with
-    another number of partitions are an error.
-    """
-
-    partitions: int = 4  # the number of partitions of each topic
+    partitions: int = 4  # partition count of each new topic
+    #: True if the operator requested the partition count: another count of existing topics is then an error.
     is_partition_count_required: bool = False
     commands_retention: timedelta = timedelta(days=7)
-    outcomes_retention: timedelta | None = None  # None: unlimited; dead letters have the same retention
+    outcomes_retention: timedelta | None = None  # retention of outcomes and dead letters; None: unlimited
     dedup_window: timedelta = timedelta(hours=24)
-    personal: bool = False  # the aggregate has personal fields
+    personal: bool = False  # True if the aggregate has personal fields
 
     @property
     def kinds(self) -> tuple[Kind | ExtraKind, ...]:
@@ -73,10 +69,10 @@ class TopicPlan:
     def configs(
         self, kind: Kind, max_message_bytes: int = MAX_MESSAGE_BYTES, brokers: int = 1
     ) -> dict[str, str]:
-        """Return a topic's configuration. `max_message_bytes`: the limit of the commands topic, from which the limits
-        of the other topics follow. `brokers`: the number of brokers.
+        """Return the configuration of a new topic. `max_message_bytes`: the limit of the commands topic. `brokers`: the
+        number of brokers.
 
-        `retention.ms` and `retention.bytes` are always set, because a broker's defaults would delete events.
+        `retention.ms` and `retention.bytes` are always set, because with a broker's defaults, events would be deleted.
         """
         is_unencrypted = self.personal and kind in UNENCRYPTED_KINDS
         if kind == "commands" or is_unencrypted:
@@ -85,8 +81,8 @@ class TopicPlan:
             retention = None
         else:
             retention = self.outcomes_retention
-        # The broker sets the timestamps of commands, so the clocks of clients have no effect. Records of the other
-        # topics have the timestamp of their command.
+        # The broker sets the timestamps of commands, so that the clocks of clients do not matter. The records of the
+        # other topics have the timestamp of their command.
         stamped_by_broker = kind == "commands"
         overhead = ENVELOPE_OVERHEAD if kind in ("outcomes", "dead-letters", "deferred") else 0
         compaction = {"delete.retention.ms": str(MIN_TOMBSTONE_MS), "min.cleanable.dirty.ratio": "0.1"}
@@ -108,10 +104,10 @@ class TopicPlan:
         return 3 if brokers >= 3 else 1
 
 
-#: The lineage topic keeps all records for ever. A repartitioning writes a few small records.
+#: The configuration of the lineage topic, which keeps its few small records for ever.
 LINEAGE_CONFIGS = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
-#: The keys topic. Within hours, compaction deletes erased keys, and records that a re-wrap has replaced.
+#: The configuration of the keys topic. Compaction removes erased keys and replaced records within hours.
 KEYS_CONFIGS = {
     "cleanup.policy": "compact",
     "retention.ms": "-1",
@@ -165,43 +161,43 @@ class Topics:
 
     @property
     def lineage(self) -> str:
-        """The log of the partition history, which exists after the first repartitioning request."""
+        """The topic of the partition history. It exists after the first repartitioning request."""
         return self.name("lineage")
 
     @property
     def keys(self) -> str:
-        """The wrapped data keys of an aggregate with personal fields: one record for each aggregate id."""
+        """The topic of the encrypted data keys: one record for each aggregate id. Only aggregates with personal fields
+        have it.
+        """
         return self.name("keys")
 
     @property
     def group(self) -> str:
-        """The consumer group. Its committed offset for a partition is the position, and the metadata is the claim."""
+        """The owners' consumer group. A partition's committed offset is the position, its metadata is the claim."""
         return f"cqrs.{self.commands}"
 
     @property
     def transactional_ids(self) -> str:
-        """The common prefix of the transactional ids of the aggregate, for ACLs."""
+        """The common prefix of the aggregate's transactional ids, for ACLs."""
         return f"cqrs.{self.events}."
 
     def transactional_id(self, partition: int) -> str:
-        """Return the transactional id of a partition's writer. It is the same in every run, so a new writer fences the
-        previous writer.
+        """Return the transactional id of a partition's writer. It is the same in every run, so that a new writer fences
+        the previous writer.
         """
         return f"{self.transactional_ids}{partition}"
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateTopics:
-    """An aggregate's topics as the cluster describes them: their ids, and their limits for records.
-
-    `partitions`: the partition count of the commands topic. A repartitioning raises this count last.
-    """
+    """The ids and limits of an aggregate's topics, as the cluster describes them."""
 
     topics: Topics
     cluster_id: str
+    #: Partition count of the commands topic; a repartitioning raises the other topics' counts first.
     partitions: int
-    ids: Mapping[Kind, str]  # topic ids
-    max_bytes: Mapping[Kind, int]  # `max.message.bytes`
+    ids: Mapping[Kind, str]  # kind → topic id
+    max_bytes: Mapping[Kind, int]  # kind → `max.message.bytes`
     lineage_id: str | None = None  # topic id of the lineage topic; None if it does not exist
     keys_id: str | None = (
         None  # topic id of the keys topic; None without personal fields, or if not requested
@@ -211,9 +207,9 @@ class AggregateTopics:
     )
 
     def keys_partition(self, partition: int) -> int:
-        """Return the partition of the keys topic that the owner of `partition` writes and reads.
+        """Return the partition of the keys topic with the data keys of the aggregates in `partition`.
 
-        Each partition count is a multiple of the earlier counts. So the keys of an aggregate id stay in one partition
-        of the keys topic, also if a repartitioning moves the id to another partition.
+        If a repartitioning moves an aggregate, its data key stays in the same partition of the keys topic, because each
+        partition count is a multiple of the earlier counts.
         """
         return partition % self.keys_partition_count
