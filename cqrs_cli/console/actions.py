@@ -33,29 +33,33 @@ from cqrs_cli.following.gateway.gateway import Problem
 from cqrs_cli.following.gateway.token import Access
 from cqrs_cli.settings.moments import parse_deadline
 
-#: Items of a preview.
+#: Maximum number of items in a preview.
 _PREVIEW = 100
 
 
 class ActionRequest(Struct, forbid_unknown_fields=True):
-    """The body of an action: which dead letters, deferred commands or event, and how many the operator has seen."""
+    """The body of an action: filters that select dead letters or deferred commands, or the event to skip.
+
+    Filters without a value match everything. `all`: True if no filter is intended. `count`: the number of items in the
+    preview that the operator has seen.
+    """
 
     aggregate: str
     id: str | None = None
     aggregate_id: str | None = None
     types: tuple[str, ...] = ()
-    reasons: tuple[str, ...] = ()  # of dead letters
-    reason: str | None = None  # of deferred commands
+    reasons: tuple[str, ...] = ()  # filter of dead letters
+    reason: str | None = None  # filter of deferred commands
     since: str | None = None
     before: str | None = None
     all: bool = False
     count: int | None = None
     process: str | None = None
-    partition: int | None = None  # of the event to skip
-    offset: int | None = None
+    partition: int | None = None  # partition of the event to skip
+    offset: int | None = None  # offset of the event to skip
 
     def check_count(self, count: int) -> None:
-        """Raise `Problem` 409 if the selection has another count than the operator has seen."""
+        """Raise `Problem` 409 if the number of selected items, `count`, differs from the number in the preview."""
         if self.count is not None and self.count != count:
             raise Problem(
                 409,
@@ -86,7 +90,7 @@ class ActionRequest(Struct, forbid_unknown_fields=True):
             raise Problem(400, "nothing is selected", 'give a filter, or "all": true')
 
 
-#: Performs an action, or returns its preview: (project, request, access, is dry run) → document.
+#: Performs an action and returns its result, or returns a preview: (project, request, access, is dry run) → document.
 Action = Callable[[ConsoleProject, ActionRequest, Access, bool], dict[str, Any]]
 
 
@@ -116,7 +120,7 @@ def retry(
 
 
 def _first_readable(aggregate: str, letters: Iterable[FailedCommand], count: int) -> Iterable[FailedCommand]:
-    """Return the letters that can be retried, without letters that came after the count."""
+    """Return the first `count` letters that can be retried. Letters that arrived after the preview are left out."""
     readable = (letter for letter in letters if retry_command(aggregate, letter) is not None)
     return islice(readable, count)
 
@@ -198,7 +202,7 @@ def skip(project: ConsoleProject, request: ActionRequest, access: Access, is_dry
     return skip_stopping_event(project, process, aggregate, partition, offset, access, is_dry_run)
 
 
-#: Path below `/api` → action.
+#: (first, second segment of the path below `/api`) → action.
 ACTIONS: dict[tuple[str, str], Action] = {
     ("dead-letters", "retry"): retry,
     ("dead-letters", "drop"): drop,

@@ -45,20 +45,20 @@ from cqrs_cli.following.gateway.topic_reads import CancelCheck, run_read
 from cqrs_cli.settings.moments import parse_deadline
 from cqrs_cli.version import __version__
 
-#: Seconds without a poll until a comment shows that the stream of overviews is alive.
+#: Seconds without a poll until the stream of overviews sends a comment, which shows that the connection is alive.
 _KEEPALIVE_INTERVAL = 15.0
 
 _NO_STORE = {"Cache-Control": "no-store"}
 
 
 class ConsoleApi:
-    """The console of a gateway. `sampler` must be started, and closed."""
+    """The console of a gateway. The caller starts and closes `sampler`."""
 
     def __init__(self, project: ConsoleProject, sampler: StatusSampler) -> None:
         self.project, self.sampler = project, sampler
         self._notifier = EventNotifier()
         self._model: bytes | None = None
-        self._event: tuple[Sample, str] | None = None  # the newest poll, and its event
+        self._event: tuple[Sample, str] | None = None  # the newest poll, and its server-sent event
 
     @property
     def api_paths(self) -> dict[str, Any]:
@@ -141,8 +141,8 @@ class ConsoleApi:
         return overview_document(self.sampler, self.project.settings.store, self.project.with_flags)
 
     def _overview_event(self) -> str:
-        """Return the server-sent event of the newest poll. It is encoded once for all clients, because with 1,000
-        partitions this takes milliseconds.
+        """Return the server-sent event of the newest poll. Encoding takes milliseconds with 1,000 partitions, so each
+        event is encoded only once for all clients.
         """
         sample = self.sampler.sample
         if self._event is None or self._event[0] is not sample:

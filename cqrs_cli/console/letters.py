@@ -24,7 +24,10 @@ def list_letters(
     limit: int,
     sees_personal: bool,
 ) -> dict[str, Any]:
-    """Return the first selected dead letters, and the number of all."""
+    """Return the first `limit` selected dead letters, and the number of all selected dead letters.
+
+    `undecided`: select only the last dead letter of each command without a later decision.
+    """
     letters = selected_letters(project, aggregate, selection, undecided)
     first = described_letters(project.aggregates[aggregate], islice(letters, limit), sees_personal)
     count = len(first) + sum(1 for _ in letters)
@@ -34,7 +37,7 @@ def list_letters(
 def selected_letters(
     project: ConsoleProject, aggregate: str, selection: LetterSelection, undecided: bool
 ) -> Iterable[FailedCommand]:
-    """Return an iterator over the selected dead letters, by time."""
+    """Return an iterator over the selected dead letters, the oldest first. `undecided`: as in `list_letters`."""
     return read_letters(
         project.connection,
         project.topics(aggregate),
@@ -70,7 +73,7 @@ def _data_of(aggregate: Aggregate, letter: FailedCommand, sees_personal: bool) -
 def list_deferred(
     project: ConsoleProject, aggregate: str, selection: DeferralSelection, limit: int
 ) -> dict[str, Any]:
-    """Return the first selected deferred commands by due time, and the number of all."""
+    """Return the first `limit` selected deferred commands by due time, and the number of all selected commands."""
     entries = selected_deferrals(project, aggregate, selection)
     return {
         "deferred": described_deferrals(project.aggregates[aggregate], entries[:limit]),

@@ -44,7 +44,7 @@ def _get(
 
 
 def _post(operation: str, summary: str, *filters: str) -> dict[str, Any]:
-    """Describe an action. `filters`: the members of its body besides aggregate, all and count."""
+    """Describe an action. `filters`: the members of its body besides `aggregate` and `count`."""
     properties = {name: schema for name, schema in _BODY.items() if name in ("aggregate", "count", *filters)}
     body = {"type": "object", "required": ["aggregate"], "properties": properties}
     result = {"description": "The result, or the preview with a count", "content": _JSON_OBJECT}

@@ -1,4 +1,4 @@
-"""The overview: the status of all partitions, the counts of outcomes, and what needs an operator now."""
+"""The overview: the status of all partitions, the counts of outcomes, and problems for an operator to solve."""
 
 from collections.abc import Callable, Iterator
 from operator import attrgetter
@@ -17,11 +17,11 @@ from cqrs_cli.status.rates import StatusSnapshot
 
 
 class ConsoleProblem(NamedTuple):
-    """A problem that exists now. `command` solves it; None if no command does."""
+    """A problem that exists now."""
 
-    subject: str  # the aggregate or partition
+    subject: str  # the aggregate or partition with the problem
     text: str
-    command: str | None
+    command: str | None  # a command line that solves the problem, or None
 
 
 def overview_document(sampler: StatusSampler, store: str, with_flags: Callable[[str], str]) -> dict[str, Any]:
@@ -64,12 +64,12 @@ def partition_details(status: PartitionStatus) -> dict[str, Any]:
 
 
 def point_document(point: Point) -> dict[str, Any]:
-    """Return the sums at one time as JSON."""
+    """Return a point as JSON."""
     return {"time_ms": point.time_ms, "series": point.series}
 
 
 def outcome_counts(snapshot: StatusSnapshot) -> dict[str, dict[str, int]]:
-    """Return the number of outcomes by aggregate and status, since the owners' runs began."""
+    """Return aggregate → status → number of outcomes since the start of the run that owns the partitions."""
     counts: dict[str, list[Counts]] = {}
     for status in snapshot.statuses:
         if status.kind is AGGREGATE:
@@ -108,7 +108,9 @@ def _ownership_problems(name: str, statuses: list[PartitionStatus]) -> Iterator[
 
 
 def _problem_of(error: CqrsError) -> ConsoleProblem:
-    """Return an error as a problem; the command is the end of its hint: `create it: cqrs init order`."""
+    """Return an error as a problem. The command is taken from the end of the hint, such as `create it: cqrs init
+    order`.
+    """
     before, separator, command = error.hint.rpartition(": cqrs ")
     hint = before if separator else error.hint
     text = f"{error.message}; {hint}" if hint else error.message

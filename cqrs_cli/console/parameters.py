@@ -24,7 +24,7 @@ def required(parameters: QueryParams, name: str) -> str:
 
 
 def parse_time(name: str, text: str | None, parse: Callable[[str], int] = parse_moment) -> int | None:
-    """Return a time in ms, None without a text; raises `Problem` 400."""
+    """Return the time in the text of the parameter `name`, ms since 1970; None without a text. Raises `Problem` 400."""
     if text is None:
         return None
     try:
@@ -34,14 +34,14 @@ def parse_time(name: str, text: str | None, parse: Callable[[str], int] = parse_
 
 
 def since_of(parameters: QueryParams, default: str) -> int:
-    """Return the time `since` in ms; raises `Problem` 400."""
+    """Return the parameter `since` in ms since 1970; raises `Problem` 400. `default`: the text if it is missing."""
     since = parse_time("since", parameters.get("since", default))
     assert since is not None
     return since
 
 
 def limit_of(parameters: QueryParams, default: int, most: int = 1000) -> int:
-    """Return the limit of a response's items; raises `Problem` 400."""
+    """Return the maximum number of items in a response; raises `Problem` 400."""
     text = parameters.get("limit", str(default))
     if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= most):
         raise Problem(400, "invalid limit", f"must be 1 to {most}, found {text[:40]!r}")
@@ -49,7 +49,7 @@ def limit_of(parameters: QueryParams, default: int, most: int = 1000) -> int:
 
 
 def flag_of(parameters: QueryParams, name: str) -> bool:
-    """Return True for the values `true` and `1`, False for `false`, `0` and a missing flag; raises `Problem` 400."""
+    """Return True for the values `true` and `1`, False for `false`, `0` or no value; raises `Problem` 400."""
     value = parameters.get(name, "false")
     if value not in ("true", "1", "false", "0"):
         raise Problem(400, f"invalid {name}", f"true or false, found {value[:40]!r}")
@@ -64,6 +64,6 @@ def aggregate_of(project: ConsoleProject, name: str) -> str:
 
 
 def aggregates_of(project: ConsoleProject, parameters: QueryParams) -> list[str]:
-    """Return the aggregates that a request selects, by default all; raises `Problem` 404."""
+    """Return the names of the aggregates that a request selects; by default all. Raises `Problem` 404."""
     names = parameters.getlist("aggregate") or list(project.aggregates)
     return [aggregate_of(project, name) for name in names]

@@ -15,7 +15,9 @@ _RESERVED_TYPES = {ERASED, *RESERVED_COMMANDS}
 
 
 def hidden_data(aggregate: Aggregate, wire_type: str, data: bytes) -> bytes:
-    """Return the data of a command or event with null in personal fields; null if the fields are unknown."""
+    """Return the data of a command or event with null in personal fields. Return null if the code does not know the
+    type, because any field may then be personal.
+    """
     if not aggregate.has_personal_fields or wire_type in _RESERVED_TYPES:
         return data
     message_class = aggregate.commands.get(wire_type) or aggregate.events.get(wire_type)
@@ -26,7 +28,7 @@ def hidden_data(aggregate: Aggregate, wire_type: str, data: bytes) -> bytes:
 
 
 def redacted_member(aggregate: Aggregate, wire_type: str | None, sees_personal: bool) -> dict[str, list[str]]:
-    """Return `{"redacted": [NAME, …]}` with the hidden fields of a command or event; empty if none is hidden."""
+    """Return `{"redacted": [NAME, …]}` with the hidden fields of a command or event; `{}` if no field is hidden."""
     name = wire_type or ""
     message_class = aggregate.commands.get(name) or aggregate.events.get(name)
     if sees_personal or message_class is None:
@@ -38,7 +40,7 @@ def redacted_member(aggregate: Aggregate, wire_type: str | None, sees_personal: 
 def name_redacted(
     aggregates: Mapping[str, Aggregate], command: dict[str, Any], sees_personal: bool
 ) -> dict[str, Any]:
-    """Add the names of hidden fields to the document of a command, of its events, and of commands that followed."""
+    """Add the names of hidden fields to the document of a command, its events, and the commands that it caused."""
     for message in (command, *command["events"]):
         message |= redacted_member(aggregates[command["aggregate"]], message["type"], sees_personal)
         for caused in message["commands"]:
@@ -49,7 +51,7 @@ def name_redacted(
 def message_view(
     aggregates: Mapping[str, Aggregate], sees_personal: bool
 ) -> Callable[[LinkedMessage], LinkedMessage]:
-    """Return a function that hides the personal values of a message, unless they may be seen."""
+    """Return a function that hides the personal values of a message. With `sees_personal` it changes nothing."""
 
     def view(message: LinkedMessage) -> LinkedMessage:
         if sees_personal or message.kind in ("outcomes", "drops"):
@@ -61,7 +63,9 @@ def message_view(
 
 
 def event_codec(project: ConsoleProject, aggregate: str, sees_personal: bool) -> RecordCodec:
-    """Return the codec of an aggregate's events, which decrypts personal fields if they may be seen; close it."""
+    """Return the codec of an aggregate's events. It decrypts personal fields if `sees_personal`, else it redacts them.
+    The caller closes it.
+    """
     loaded = project.aggregates[aggregate]
     if sees_personal:
         return decrypting_codec(project.connection, project.topics(aggregate), loaded)

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 class ConsoleProject:
     """The aggregates, process managers and projections of a console, and their cluster.
 
-    `with_flags` returns a command line with the flags that choose this cluster. `report` logs an operator's action.
+    `with_flags` adds to a command line the flags that choose this cluster. `report` logs an operator's action.
     """
 
     settings: Settings
     connection: Connection
     aggregates: Mapping[str, Aggregate]
     processes: Sequence[LoadedProcess] = ()
-    database: "DatabaseAddress | None" = None  # of the projections
+    database: "DatabaseAddress | None" = None  # the database of the projections
     with_flags: Callable[[str], str] = str
     report: Callable[[str], None] = print
 
@@ -46,5 +46,5 @@ class ConsoleProject:
         return Topics(aggregate, self.settings.topic_prefix)
 
     def all_topics(self) -> dict[str, Topics]:
-        """Return the topics of each aggregate."""
+        """Return aggregate → topics."""
         return {name: self.topics(name) for name in self.aggregates}

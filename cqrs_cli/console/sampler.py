@@ -12,39 +12,42 @@ from cqrs_cli.status.partition import AGGREGATE, PROCESS, PartitionStatus
 from cqrs_cli.status.rates import StatusSnapshot, with_rates
 from cqrs_cli.status.reader import StatusReader
 
-#: Seconds that the ring covers.
+#: Seconds for which points are kept.
 _HISTORY_SECONDS = 900.0
 
 #: The shortest interval between two polls, in seconds.
 _INTERVAL = 1.0
 
-#: The thread takes at most this share of a processor core: with many partitions, the interval is longer. The threads of
-#: its clients take another 1 %. A poll of 1,000 partitions takes 30 ms of this thread.
+#: The maximal share of a processor core that the thread takes: with many partitions, polls are less frequent. A poll of
+#: 1,000 partitions takes 30 ms of the thread. The threads of its Kafka clients take another 1 % of a core.
 _MAX_LOAD = 0.04
 
-#: The weight of the newest poll in the average cost of polls.
+#: The weight of the newest poll in the moving average of the cost of polls.
 _COST_WEIGHT = 0.2
 
 #: Seconds until the next poll after an error.
 _ERROR_INTERVAL = 5.0
 
-#: Partitions of an aggregate whose newest records are read at each poll.
+#: Number of partitions of an aggregate whose newest records are read at each poll.
 _MAX_DETAILED = 8
 
-#: The sums of an aggregate's or process manager's partitions at one time, by name: `{"lag": 3, "decided": 12.5}`.
+#: The sums over the partitions of an aggregate or process manager at one time, such as `{"lag": 3, "decided": 12.5}`.
 Series = Mapping[str, float | None]
 
 
 class Point(NamedTuple):
-    """The sums at one time. `series` by the name of an aggregate, or `process NAME`."""
+    """The sums at one time."""
 
-    time_ms: int
-    series: Mapping[str, Series]
-    reasons: Mapping[str, Mapping[str, int]]  # aggregate → reason or code → outcomes since the previous point
+    time_ms: int  # ms since 1970
+    series: Mapping[str, Series]  # name of an aggregate, or `process NAME` → its sums
+    #: Aggregate → reason or code → number of outcomes since the previous point.
+    reasons: Mapping[str, Mapping[str, int]]
 
 
 class Sample(NamedTuple):
-    """The newest poll. After a failed poll, `error` is set, and `snapshot` is of the last poll that succeeded."""
+    """The newest poll. If it has failed, `error` is set, and `snapshot` and `point` are from the last poll without an
+    error.
+    """
 
     snapshot: StatusSnapshot | None
     point: Point | None
@@ -60,7 +63,7 @@ class StatusSampler:
         self.on_sample: Callable[[], None] = lambda: None
         self._project, self._interval = project, interval
         self._points: deque[Point] = deque()
-        self._cost = 0.0  # average processor seconds of a poll in the thread; 0 before the second poll
+        self._cost = 0.0  # average processor seconds of a poll in this thread; 0 before the second poll
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="console status", daemon=True)
 
@@ -79,7 +82,7 @@ class StatusSampler:
         return [point for point in list(self._points) if point.time_ms > time_ms]
 
     def reasons(self) -> dict[str, dict[str, int]]:
-        """Return the number of outcomes by aggregate and reason, of all points; the largest numbers first."""
+        """Return aggregate → reason or code → number of outcomes in all points, the largest numbers first."""
         totals: dict[str, Counter[str]] = {}
         for point in list(self._points):
             for name, reasons in point.reasons.items():
@@ -126,7 +129,7 @@ class StatusSampler:
 
 
 def point_of(snapshot: StatusSnapshot) -> Point:
-    """Return the sums of a snapshot's aggregates and process managers."""
+    """Return the sums over the partitions of each aggregate and process manager in a snapshot."""
     groups: dict[str, list[PartitionStatus]] = {}
     for status in snapshot.statuses:
         name = f"process {status.name}" if status.kind is PROCESS else status.name

@@ -1,4 +1,4 @@
-"""Searches a text in the ids and in the records of all aggregates, and streams the results."""
+"""Searches ids and records of aggregates for a text, and streams the results."""
 
 import asyncio
 import threading
@@ -27,14 +27,14 @@ _PROGRESS_INTERVAL = 0.25
 
 @dataclass(frozen=True)
 class Query:
-    """A search for `text` in the records from `since` to `until` (ms) of some aggregates; at most `limit` records."""
+    """A search for a text."""
 
     text: str
-    aggregates: list[str]
-    since: int
-    until: int | None
-    limit: int
-    sees_personal: bool
+    aggregates: list[str]  # names of the aggregates to search
+    since: int  # search records from this time on; ms since 1970
+    until: int | None  # search records before this time; ms since 1970
+    limit: int  # maximum number of records in the result
+    sees_personal: bool  # True if personal values are searched and shown
 
 
 class _Ended(Exception):
@@ -44,8 +44,8 @@ class _Ended(Exception):
 async def search_events(gateway: Gateway, project: ConsoleProject, query: Query) -> AsyncIterator[str]:
     """Yield the results of a search as server-sent events.
 
-    An `aggregate` is an id that begins with the text, and a `record` contains the text. `progress` has the number of
-    records that were read; `end` is the last event.
+    The events are `aggregate` (an id that begins with the text), `record` (a record that contains the text), `progress`
+    (the number of records that were read) and, as the last event, `end`.
     """
     yield ": \n\n"
     for name in query.aggregates:
@@ -71,7 +71,7 @@ def sse(event: str, document: object) -> str:
 
 
 class _RecordSearch:
-    """Scans the topics in threads, and puts server-sent events into `queue`; None is the last element."""
+    """Scans the topics in threads, and puts server-sent events into `queue`. None is the last element of the queue."""
 
     def __init__(self, project: ConsoleProject, query: Query, loop: asyncio.AbstractEventLoop) -> None:
         self.queue: asyncio.Queue[str | None] = asyncio.Queue()
@@ -87,7 +87,7 @@ class _RecordSearch:
         )
 
     def run(self) -> None:
-        """Search, and report the end."""
+        """Search all topics, then put the event `end` into the queue."""
         is_limited, error_text = False, None
         codecs: dict[str, RecordCodec] = {}
         try:
@@ -129,7 +129,7 @@ class _RecordSearch:
         return []
 
     def _match(self, log: PartitionLog, kind: Kind, record: Record) -> LinkedMessage | None:
-        """Return the message of a record if it contains the text, also after personal values are hidden."""
+        """Return the message of a record if it contains the text, else None. Hidden personal values do not count."""
         topic = log.topics.name(kind)
         if kind == "events" and log.codec.may_change(topic, record.value):
             record = log.codec.decode_if_available(topic, log.partition, record)
@@ -158,7 +158,7 @@ def _texts(message: LinkedMessage) -> tuple[str, ...]:
 
 
 def record_document(message: LinkedMessage) -> Mapping[str, Any]:
-    """Return a record that was found as JSON."""
+    """Return a found record as JSON."""
     return {
         "aggregate": message.aggregate,
         "kind": message.kind,

@@ -27,7 +27,7 @@ def skip_stopping_event(
     access: Access,
     is_dry_run: bool,
 ) -> dict[str, Any]:
-    """Skip the event at which a process manager has stopped, or return the preview.
+    """Skip the event at which a process manager has stopped; with `is_dry_run` return a preview.
 
     Raises `Problem` 404 for an unknown process manager, 409 if another event or no event has stopped it.
     """
@@ -35,7 +35,7 @@ def skip_stopping_event(
     if loaded is None or aggregate not in loaded.sources:
         raise Problem(404, "no such process manager", f"{process} < {aggregate}")
     address = f"{process}:{aggregate}:{partition}"
-    # Raises an error for missing topics and ACLs.
+    # This also checks topics and ACLs.
     plan = prepare_processes(project.settings, project.connection, {process: loaded}, actor=access.name)
     subscription = next((own for own in plan.subscriptions if own.address == address), None)
     if subscription is None:

@@ -1,4 +1,4 @@
-"""The process managers and projections of a project."""
+"""Lists the process managers and projections of a project."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def _with_remedy(project: ConsoleProject, status: PartitionStatus) -> dict[str, 
 
 
 def projections_document(project: ConsoleProject) -> dict[str, Any]:
-    """Return the positions of the projections in the project's database, or why they cannot be read."""
+    """Return the positions of the projections in the project's database, or the reason why they cannot be read."""
     if project.database is None:
         return {"database": None, "error": None, "projections": {}}
     from cqrs_cli.following.projections.database import url_without_password

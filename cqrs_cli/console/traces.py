@@ -1,4 +1,4 @@
-"""Traces of correlations, and the commands of one aggregate."""
+"""Traces the messages of an id, and lists the commands to one aggregate."""
 
 import time
 from typing import Any
@@ -23,7 +23,7 @@ def read_trace(
     sees_personal: bool,
     check_cancelled: CancelCheck,
 ) -> dict[str, Any]:
-    """Return the document of `cqrs trace`; raises `Problem` 404 if nothing has the id."""
+    """Return the document of `cqrs trace -o json`; raises `Problem` 404 if no message has the id."""
     codecs = {name: event_codec(project, name, sees_personal) for name in aggregates}
     try:
         result = trace_messages(
