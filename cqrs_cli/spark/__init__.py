@@ -1,4 +1,6 @@
-"""Topics as Spark DataFrames, for joins, windows and SQL: `register(spark)`, then `format("cqrs")`."""
+"""The Spark data source `cqrs`, which reads topics as DataFrames and writes rows as commands. Call `register(spark)`,
+then use `format("cqrs")`.
+"""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -9,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def register(spark: "SparkSession") -> None:
-    """Register the data source `cqrs` with a session, for `read` and `readStream`."""
+    """Register the data source `cqrs` with a session."""
     from cqrs_cli.spark.source import CqrsDataSource
 
     spark.dataSource.register(CqrsDataSource)
@@ -22,8 +24,9 @@ def views(
 
     Each topic has a view (`order_events`), and each event type has a view with its fields as columns (`order_Placed`).
     A query reads the records that are committed when Spark plans the query.
-    `only`: the names of the views to create, because Spark needs a moment for each view. `options`: for every read.
-    Raises `UsageError` for a name in `only` that is not a view.
+
+    `only`: the names of the views to create; None: all. Fewer views are created faster. `options`: options of all
+    reads. Raises `UsageError` for a name in `only` that is not a view.
     """
     from cqrs_cli import registry
     from cqrs_cli.errors import UsageError

@@ -1,4 +1,4 @@
-"""Arrow columns for the files that a job writes, typed by the aggregate's classes."""
+"""Creates Arrow columns from messages, for the files that a job writes."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def time_array(texts: Iterable[str]) -> "pyarrow.Array":
-    """Return the time texts of events as an array of timestamps: microseconds, UTC."""
+    """Convert RFC 3339 texts, such as the times of events, into an array of timestamps: microseconds, UTC."""
     import pyarrow
 
     times = pyarrow.array([parse_timestamp(text) * 1000 for text in texts], pyarrow.int64())
@@ -21,9 +21,10 @@ def time_array(texts: Iterable[str]) -> "pyarrow.Array":
 def field_array(
     column: FieldColumn, messages: list[Any], arrow_type: Any, message_name: Callable[[int], str]
 ) -> "pyarrow.Array":
-    """Return one field of the messages as an array; null where the message is None.
+    """Return one field of the messages as an array. The value is null if the message is None.
 
-    Raises `CqrsError` for a value that the column cannot hold; `message_name(number)` names the message in the error.
+    Raises `CqrsError` for a value that the column cannot hold. `message_name(index)` returns the name of a message for
+    the error.
     """
     field_values = [None if message is None else getattr(message, column.attribute) for message in messages]
     return value_array(
@@ -38,7 +39,7 @@ def field_array(
 def struct_array(
     columns: list[FieldColumn], messages: list[Any], arrow_type: Any, message_name: Callable[[int], str]
 ) -> "pyarrow.Array":
-    """Return the messages as one struct column; null where the message is None."""
+    """Return the messages as one struct column. The value is null if the message is None."""
     import pyarrow
 
     arrays = [

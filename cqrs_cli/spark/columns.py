@@ -13,30 +13,31 @@ if TYPE_CHECKING:
     from msgspec import Struct
     from pyspark.sql.types import StructType
 
-#: The number of attributes (id, type and subject) before the columns that only one topic has.
+#: The number of attribute columns (id, type and subject) before the columns that only one topic has.
 COMMON_ATTRIBUTES = 3
 
 
 def _envelope(**own_columns: str) -> dict[str, str]:
-    """Return the Spark type by column name. `own_columns`: the columns that only this topic has."""
+    """Return column name → Spark type. `own_columns`: the columns that only this topic has."""
     position = {"partition": "int", "offset": "bigint", "timestamp": "timestamp"}
     texts = dict.fromkeys(TEXT_COLUMNS, "string")
     return {**position, **dict.fromkeys(list(texts)[:COMMON_ATTRIBUTES], "string"), **own_columns, **texts}
 
 
-#: The columns of the record's position and of the envelope, by topic: the Spark type by column name.
+#: Topic → column name → Spark type, for the columns of the record's position and of the envelope.
 ENVELOPE: dict[SourceKind, dict[str, str]] = {
     "events": _envelope(version="bigint"),
     "commands": _envelope(expected="string"),
     "outcomes": _envelope(),
 }
 
-#: The column that replaces the field columns: the message's `data` as JSON.
+#: The column with the message's `data` as JSON. It replaces the field columns if no message type is requested.
 DATA = "data"
 
 
 def wire_type(aggregate: Aggregate, kind: SourceKind, name: str) -> str:
-    """Return the wire type of a current message type, e.g. `bank_account.Deposited`.
+    """Return the wire type, such as `bank_account.Deposited`, of a message type that the code has. `name`: `Deposited`
+    or the wire type.
 
     Raises `UsageError` for an unknown type; the error lists the known types.
     """
@@ -51,7 +52,7 @@ def wire_type(aggregate: Aggregate, kind: SourceKind, name: str) -> str:
 def message_class(
     aggregate: Aggregate | None, kind: SourceKind, type_name: str | None
 ) -> "type[Struct] | None":
-    """Return the class whose fields are columns; None if the column `data` replaces the fields."""
+    """Return the class whose fields become columns; None if the column `data` replaces them."""
     if kind == "outcomes":
         return Verdict
     if aggregate is None or type_name is None:

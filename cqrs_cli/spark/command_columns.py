@@ -1,4 +1,4 @@
-"""The columns of rows that become commands, checked when a write is planned, before a row is sent."""
+"""The columns of rows that become commands. They are checked when a write is planned, before any row is sent."""
 
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,15 +23,15 @@ ATTRIBUTES = tuple(
 class CommandField(NamedTuple):
     """A field of a command, and the column with its values."""
 
-    column: str
-    name: str  # in JSON
-    required: bool
-    accepts_null: bool
+    column: str  # name of the column
+    name: str  # name of the field in JSON
+    required: bool  # True if the field has no default
+    accepts_null: bool  # True if null is a value of the field
     convert: ConvertRowValue
 
 
 def command_fields(aggregate: Aggregate, type_name: str) -> list[CommandField]:
-    """Return the fields of a command type; their columns have the names that a read of this type gives them."""
+    """Return the fields of a command type. Their columns have the same names as in a read of this type."""
     cls = aggregate.commands[wire_type(aggregate, "commands", type_name)]
     return [
         CommandField(
@@ -46,7 +46,7 @@ def command_fields(aggregate: Aggregate, type_name: str) -> list[CommandField]:
 
 
 def check_columns(schema: "StructType", aggregate: Aggregate, options: WriteOptions) -> None:
-    """Raise `UsageError` for a column that no command has, and for a missing column."""
+    """Raise `UsageError` for a column that the commands do not have, and for a required column that is missing."""
     types = {column.name: column.dataType.simpleString() for column in schema}
     if options.type is None:
         command, own_columns, required = f"a command of {aggregate.name}", ["type", DATA], ["type", DATA]

@@ -13,15 +13,15 @@ from cqrs_cli.spark.rows import MessageList, RowMaker, envelope_arrays, text_col
 if TYPE_CHECKING:
     import pyarrow
 
-#: The attributes of a record that is not a command.
+#: In place of an envelope, for a record that is not a command: all attributes are None.
 _NO_ATTRIBUTES = SimpleNamespace(**dict.fromkeys(TEXT_COLUMNS.values()))
 
 
 class CommandRows(RowMaker):
     """Rows of a commands topic.
 
-    Without a type, every record is a row, even if it is not a command. With a type, only the records that decode as
-    this type are rows.
+    Without the option `type`, every record is a row, even if it is not a command. With a type, only commands of this
+    type whose data are valid are rows.
     """
 
     kind = "commands"
@@ -56,7 +56,9 @@ def _command_columns(envelopes: list[CommandEnvelope | None]) -> "list[pyarrow.A
 
 
 def _sent_data(envelope: CommandEnvelope | None) -> str | None:
-    """Return the data as sent; None if the record is no command, the data are not UTF-8, or the payload is missing."""
+    """Return the data as sent. Return None if the record is not a command, its data are not UTF-8, or its payload is
+    missing.
+    """
     try:
         return None if envelope is None or envelope.datasha256 else bytes(envelope.data).decode()
     except UnicodeDecodeError:
@@ -64,7 +66,7 @@ def _sent_data(envelope: CommandEnvelope | None) -> str | None:
 
 
 def _decode_or_none(decode: Callable[[bytes], Any], envelope: CommandEnvelope) -> Any:
-    """Return the decoded command; None for data that the owner would reject as well."""
+    """Return the decoded command; None for invalid data, which an owner does not accept either."""
     try:
         return decode(bytes(envelope.data))
     except Exception:  # the aggregate's own check may raise any error

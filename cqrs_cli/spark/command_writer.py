@@ -1,7 +1,7 @@
 """The writers of the data source `cqrs`: each row of a batch or stream becomes a command.
 
-A task that is repeated sends the same commands with the same ids, and the owner recognises them as duplicates while it
-remembers the ids. So a writer refuses a batch whose first try is longer ago than the dedup window.
+A repeated task sends the same commands with the same ids. Owners recognise them as duplicates within the dedup window.
+So a writer refuses a batch if its first attempt was too long ago.
 """
 
 import time
@@ -42,24 +42,24 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql.types import StructType
 
-#: The local property with the number of a stream's batch, in which Spark runs a task.
+#: The local property of a task with the number of the stream's batch; None outside of a stream.
 _BATCH_NUMBER = "streaming.sql.batchId"
 
 
 @dataclass(frozen=True, slots=True)
 class SinkPlan:
-    """A picklable value with everything that the tasks of a write need."""
+    """The data that the tasks of a write need. Picklable."""
 
-    topic: SourcePlan
+    topic: SourcePlan  # the commands topic
     partitioner: Partitioner
     dedup_window: timedelta
-    margin: timedelta  # how much earlier than the dedup window a batch is refused
-    numbers_rows: bool
-    bad_records_path: str | None
+    margin: timedelta  # a batch is refused after the dedup window less this margin
+    numbers_rows: bool  # as in `WriteOptions`
+    bad_records_path: str | None  # as in `WriteOptions`
 
 
 def plan_write(options: WriteOptions, schema: "StructType") -> SinkPlan:
-    """Return the plan of a write; raise `UsageError` for columns that no command has.
+    """Return the plan of a write; raise `UsageError` for wrong columns.
 
     Raises `ConfigurationError` for a malformed URI of a folder.
     """
@@ -78,7 +78,7 @@ def plan_write(options: WriteOptions, schema: "StructType") -> SinkPlan:
 
 
 class CommandWriter:
-    """Sends the rows of each task. `batch` is the batch of a stream, or the only batch of a write."""
+    """Sends the rows of each task. `batch`: the batch of a stream; for a DataFrame, the whole write is one batch."""
 
     def __init__(self, plan: SinkPlan, batch: StreamBatch) -> None:
         self._plan, self._batch = plan, batch
@@ -94,7 +94,9 @@ class CommandWriter:
         return WriterCommitMessage()
 
     def _check_batch(self, running: str | None) -> None:
-        """Raise `UsageError` if the task's rows are not of this batch. `running`: the number of the stream's batch."""
+        """Raise `UsageError` if the task does not belong to `batch`. `running`: the batch number of the task's stream;
+        None outside of a stream.
+        """
         raise NotImplementedError
 
     def _send(self, batches: "Iterator[pyarrow.RecordBatch]", partition: int) -> None:
@@ -117,7 +119,7 @@ class CommandWriter:
             yield record_batch
 
     def _check_age(self) -> None:
-        """Raise `UsageError` if an owner may have forgotten ids of the batch when it decides the next command."""
+        """Raise `UsageError` if owners may have forgotten ids of the batch when they decide the next command."""
         plan, first_try = self._plan, self._batch.first_try
         age = timedelta(milliseconds=time.time_ns() // 1_000_000 - first_try)
         if age > plan.dedup_window - plan.margin:
@@ -134,8 +136,8 @@ def send_rows(
 ) -> None:
     """Send the commands of all rows, and wait until they are delivered.
 
-    A row is invalid if the topic is too small for its command. Only a command that is alone in its batch is the cause
-    of such an error: a topic that allows less than `BULK_BATCH_BYTES` is an error of the write.
+    A row is invalid if its command is too large for the topic. This is only known for commands of at least
+    `BULK_BATCH_BYTES`, which the producer sends alone. Any other failure is an error of the write.
     """
     for record_batch in batches:
         for command in rows.commands_of(record_batch):
@@ -169,7 +171,7 @@ class StreamWriter(CommandWriter, DataSourceStreamArrowWriter):
 
 
 def batch_writer(options: Mapping[str, str], schema: "StructType", overwrite: bool) -> BatchWriter:
-    """Return the writer of a DataFrame; the write is one batch with a new id."""
+    """Return the writer of a DataFrame. The write is one batch with a new query id."""
     parsed_options = parse_write_options(options)
     if overwrite:
         raise UsageError("mode overwrite: commands are only added", 'write .mode("append")')
@@ -178,7 +180,7 @@ def batch_writer(options: Mapping[str, str], schema: "StructType", overwrite: bo
 
 
 def stream_writer(options: Mapping[str, str], schema: "StructType") -> StreamWriter:
-    """Return the writer of a stream's latest batch."""
+    """Return the writer of the latest batch in the stream's checkpoint."""
     parsed_options = parse_write_options(options)
     plan = plan_write(parsed_options, schema)
     return StreamWriter(plan, read_latest_batch(parsed_options.checkpoint, parsed_options.numbers_rows))

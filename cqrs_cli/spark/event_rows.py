@@ -20,8 +20,10 @@ _view_of: Any = memoryview  # a view of an event's raw `data`; its `len` is the 
 
 
 class EventRows(RowMaker):
-    """Rows of an events topic: all events, each with its `data` as it was written; or only the events that are of one
-    type after upcasting, with the fields of the type as columns.
+    """Rows of an events topic.
+
+    Without the option `type`, every event is a row, with its `data` as in the log. With a type, only the events that
+    have this type after upcasting are rows, with the fields of the type as columns.
     """
 
     kind = "events"
@@ -41,10 +43,10 @@ class EventRows(RowMaker):
         return row_messages, [*event_arrays(envelopes), *self.field_arrays(partition, row_messages, events)]
 
     def _events(self, partition: int, messages: MessageList, envelopes: list[EventEnvelope]) -> list[Any]:
-        """Return the events that may be of the wanted type, and None for each other event.
+        """Return the decoded events, but None for events that cannot have the wanted type.
 
         An event with an upcaster may become the wanted type. An event type that the code does not know raises
-        `ContradictionError`, because it could be the wanted type under an old name.
+        `ContradictionError`, because it may be an old name of the wanted type.
         """
         assert self._aggregate is not None
         decoders = self._aggregate.decode_event
@@ -66,7 +68,7 @@ class EventRows(RowMaker):
         return None if is_known and not is_wanted else decode_event(self._aggregate, envelope)
 
     def _data(self, partition: int, messages: MessageList, envelopes: list[EventEnvelope]) -> "pyarrow.Array":
-        """Return the events' `data` as one JSON column, without a Python object for each event."""
+        """Return the events' `data` as a column of JSON texts. For speed, it creates no Python strings."""
         import numpy
         import pyarrow
 
@@ -84,7 +86,7 @@ class EventRows(RowMaker):
 
 
 def event_arrays(envelopes: list[EventEnvelope]) -> "list[pyarrow.Array]":
-    """Return the envelopes of events as the columns that follow the position columns."""
+    """Return the attribute columns of events, which follow the position columns."""
     import pyarrow
 
     versions = pyarrow.array(list(map(attrgetter("aggregateversion"), envelopes)), pyarrow.int64())
@@ -92,7 +94,7 @@ def event_arrays(envelopes: list[EventEnvelope]) -> "list[pyarrow.Array]":
 
 
 def _skip(data: object) -> None:
-    """Decode nothing, and return None. This is the decoder for events of other types."""
+    """Return None. This is the decoder for events that cannot have the wanted type."""
 
 
 def _raise_if_reference(value: bytes | None) -> None:

@@ -1,6 +1,6 @@
-"""The fields of a message as columns: a Spark type for each field, and the conversion of its values.
+"""Maps the fields of a message class to columns: a Spark type for each field, and the conversion of its values.
 
-A type without a column type (a union, an untyped value, a recursive type) becomes a string of JSON.
+A field whose type has no Spark equivalent (a union, an untyped value, a recursive type) becomes a column of JSON texts.
 """
 
 import inspect
@@ -21,17 +21,18 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql.types import DataType, StructType
 
-#: Converts a value of the message to the value that Arrow takes; None if no conversion is needed.
+#: Converts a field's value to the value that Arrow accepts; None if no conversion is needed.
 Convert = Callable[[Any], Any] | None
 
-#: Precision and scale of a `Decimal`: 38 digits in total, 18 after the point. More digits are an error, never rounded.
+#: Precision and scale of a `Decimal` column: 38 digits in total, 18 after the point. A value with more digits is an
+#: error.
 DECIMAL = (38, 18)
 
 _TEXT_TYPES = (msgspec_types.UUIDType, msgspec_types.TimeDeltaType, msgspec_types.TimeType)
 
 
 def arrow_schema(schema: "StructType") -> "pyarrow.Schema":
-    """Return the Arrow schema of a Spark schema, with times in UTC. Only newer PySpark takes the time zone."""
+    """Return the Arrow schema of a Spark schema, with times in UTC. Older PySpark has no parameter for it."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     takes_timezone = "timezone" in inspect.signature(to_arrow_schema).parameters
@@ -41,20 +42,20 @@ def arrow_schema(schema: "StructType") -> "pyarrow.Schema":
 class FieldColumn(NamedTuple):
     """A column with the values of one field of a message."""
 
-    name: str
-    attribute: str  # of the message
+    name: str  # name of the column
+    attribute: str  # name of the field's attribute in Python
     type: "DataType"
     convert: Convert
-    optional: bool  # True: the field may be UNSET, because a message may omit it
+    optional: bool  # True if the value may be UNSET, because a message may omit the field
 
 
 def field_columns(
     cls: type[msgspec.Struct], taken_names: frozenset[str] = frozenset(), template: str = "data_{}"
 ) -> list[FieldColumn]:
-    """Return the fields of a message as columns, by their names on the wire.
+    """Return the fields of a message class as columns. A column has the field's name in JSON.
 
-    A field whose name is in `taken_names`, or equals the name of an earlier field, is renamed by `template`: `amount`
-    becomes `data_amount`. Names are compared without case, as in Spark.
+    If the name is in `taken_names`, or equals the name of an earlier field, the column is named by `template`: `amount`
+    becomes `data_amount`. Case is ignored, as in Spark.
     """
     columns = []
     fields = tree_of(cls).fields
@@ -74,7 +75,9 @@ def _is_optional(field: Any) -> bool:
 
 
 def _column(node: TypeNode, enclosing: tuple[type, ...]) -> "tuple[DataType, Convert]":
-    """Return the column type of a field type; `enclosing` holds the enclosing classes, to detect recursion."""
+    """Return the column type and the conversion for a field type. `enclosing`: the enclosing classes, to detect
+    recursion.
+    """
     from pyspark.sql import types
 
     match node.form:
@@ -110,14 +113,14 @@ def _json(value: Any) -> str:
 
 
 def _require_offset(value: datetime) -> datetime:
-    """Raise `ValueError` for a time without a UTC offset, which each reader would interpret differently."""
+    """Raise `ValueError` for a time without a UTC offset, because readers would interpret it differently."""
     if value.tzinfo is None:
         raise ValueError(f"a time without an offset: {value}")
     return value
 
 
 def _enum_or_literal_column(node: TypeNode) -> "tuple[DataType, Convert]":
-    """Return the column type of an enum or `Literal`: text or numbers, or JSON if the values are of both types."""
+    """Return the column type of an enum or `Literal`: text or numbers, or JSON if it has values of both types."""
     from pyspark.sql import types
 
     is_enum = isinstance(node.msgspec_type, msgspec_types.EnumType)
@@ -146,7 +149,7 @@ def _unless_none(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _list_column(node: TypeNode, enclosing: tuple[type, ...]) -> "tuple[DataType, Convert]":
-    """Return the column type of a list or set. The items of a set are sorted, to be the same in each process."""
+    """Return the column type of a list or set. The items of a set are sorted, so that their order is fixed."""
     from pyspark.sql import types
 
     item_type, convert = _column(node.parts[0], enclosing)
@@ -192,7 +195,7 @@ def _object_column(node: TypeNode, enclosing: tuple[type, ...]) -> "tuple[DataTy
 
 
 def column_values(column: FieldColumn, values: list[Any]) -> list[Any]:
-    """Return the values of a column as Arrow takes them; raise `ValueError` for a value that the column cannot hold."""
+    """Return the values in the form that Arrow accepts; raise `ValueError` for a value that the column cannot hold."""
     if column.optional:
         values = [None if value is UNSET else value for value in values]
     convert = column.convert
@@ -206,8 +209,8 @@ def value_array(
 ) -> "pyarrow.Array":
     """Return the values of a column as an Arrow array.
 
-    Raises `CqrsError` with the hint `hint` for a value that the column cannot hold. `message_name(number)` names the
-    message in the error, e.g. `bank.events partition 0 offset 7`.
+    Raises `CqrsError` with the hint `hint` for a value that the column cannot hold. `message_name(index)` returns the
+    name of a message for the error, such as `bank.events partition 0 offset 7`.
     """
     import pyarrow
 

@@ -1,4 +1,4 @@
-"""The current offsets and the identity of a topic, read once for each plan."""
+"""Reads the extent of a topic (its id and the offsets of its partitions), and checks positions against it."""
 
 import time
 from collections.abc import Mapping
@@ -16,17 +16,17 @@ from cqrs_cli.spark.offset_ranges import Offsets
 from cqrs_cli.spark.options import Bound, ReadOptions
 from cqrs_cli.spark.plan import SourcePlan
 
-#: Seconds to wait for a log that ends before the checkpoint, because a new leader may lag. After this time records
+#: Seconds to wait if a log ends before the checkpoint's offset, because a new leader may lag. After this time, records
 #: count as lost.
 _SHORT_LOG_TIMEOUT = 3.0
 
 
 class Extent(NamedTuple):
-    """A topic's identity, and the start and the last stable offset of each partition."""
+    """The id of a topic, and the bounds of its partitions."""
 
     topic_id: str
-    starts: dict[int, int]
-    ends: dict[int, int]
+    starts: dict[int, int]  # partition → first offset
+    ends: dict[int, int]  # partition → last stable offset
 
 
 class ExtentReader:
@@ -48,8 +48,8 @@ class ExtentReader:
         self._reader.close()
 
     def read_extent(self) -> Extent:
-        """Return the current extent. The topic id is read before and after the offsets, so that the offsets are of
-        this topic id.
+        """Return the current extent. The topic id is read before and after the offsets, so that the offsets belong to
+        the topic with this id.
         """
         topic_id, partitions = self._identity()
         try:
@@ -70,7 +70,9 @@ class ExtentReader:
         )
 
     def extent_containing(self, positions: Offsets, topic_id: str) -> Extent:
-        """Return the extent; raise `ContradictionError` if the topic was recreated, or lacks records at `positions`."""
+        """Return the current extent. Raise `ContradictionError` if the topic was recreated, or if the position of a
+        partition is outside its log. `positions`: partition → offset in the checkpoint.
+        """
         deadline = time.monotonic() + _SHORT_LOG_TIMEOUT
         while True:
             extent = self.read_extent()
@@ -98,7 +100,7 @@ class ExtentReader:
 
 
 def check_positions(topic: str, positions: Offsets, topic_id: str, extent: Extent) -> None:
-    """Raise `ContradictionError` if the topic was recreated, or if the records at a position are deleted."""
+    """Raise `ContradictionError` if the topic was recreated, or if records after a position were deleted."""
     if extent.topic_id != topic_id:
         raise recreated_error(topic)
     if missing_partitions := sorted(positions.keys() - extent.starts.keys()):
@@ -139,9 +141,10 @@ def check_first_events(plan: SourcePlan, options: ReadOptions, extent: Extent) -
 
 
 def offsets_of(bound: Bound, name: str, connection: Connection, topic: str, extent: Extent) -> dict[int, int]:
-    """Return the offset of a bound in each partition; `name` is the option of the bound, for errors.
+    """Return partition → offset of a bound. `name`: the option with the bound, for errors.
 
-    A time means the first record at or after that time. Raises `UsageError` for offsets outside the log.
+    The offset of a time is the offset of the first record at or after this time. Raises `UsageError` for offsets
+    outside the log.
     """
     if bound.kind == "earliest":
         return dict(extent.starts)

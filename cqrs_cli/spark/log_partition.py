@@ -1,4 +1,4 @@
-"""The input of a read's tasks, as PySpark passes it."""
+"""The input of a read's tasks, as an `InputPartition` of PySpark."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class InputRange(InputPartition):
-    """The input of one task: a range of offsets of the topic with the id `topic_id`."""
+    """The input of one task: a range of offsets in the topic with the id `topic_id`."""
 
     def __init__(self, topic_id: str, offset_range: OffsetRange) -> None:
         super().__init__(offset_range)
@@ -22,7 +22,7 @@ class InputRange(InputPartition):
 
 
 def read_input_partition(plan: SourcePlan, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
-    """Yield the rows of a task's input partition. PySpark's placeholder partition for an empty read has no rows."""
+    """Yield the rows of a task. For an empty read, PySpark passes a partition of its own, which has no rows."""
     if isinstance(partition, InputRange):
         with without_traceback():
             yield from read_range(plan, partition.topic_id, partition.value)

@@ -1,13 +1,13 @@
-"""Ranges of offsets: split the part of a log that a read covers among the tasks. Pure."""
+"""Splits the offsets of a read into ranges, one for each task. Pure."""
 
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
-#: An offset for each partition.
+#: Partition → offset.
 Offsets = Mapping[int, int]
 
-#: Offsets per task if the option `splits` is unset: about a second of work.
+#: Number of offsets per task if the option `splits` is unset: about a second of work.
 OFFSETS_PER_TASK = 250_000
 
 
@@ -36,7 +36,8 @@ def split_ranges(starts: Offsets, ends: Offsets, splits: int | None = None) -> l
 
 
 def limit_ends(starts: Offsets, ends: Offsets, max_offsets: int) -> dict[int, int]:
-    """Return the ends of a read of at most `max_offsets` offsets, divided among the partitions by their backlogs.
+    """Return partition → end offset of a read of at most `max_offsets` offsets in total. Each partition gets a share in
+    proportion to its backlog.
 
     If there is a backlog, at least one offset is read. A partition that is not in `starts` begins at 0.
     """

@@ -1,4 +1,4 @@
-"""The options of a read: their parser and their meaning. Spark passes options as text."""
+"""Parses the options of a read. Spark passes options as text."""
 
 import json
 from collections.abc import Mapping
@@ -37,14 +37,13 @@ _STREAM_ONLY = ("maxRecordsPerBatch",)
 
 
 class Bound(NamedTuple):
-    """Where a read starts or ends: `earliest`, `latest`, an offset for each partition, or a time.
-
-    For example `Bound("offsets", {0: 1200, 1: 0})`, or `Bound("time", time=1_764_547_200_000)`.
+    """The start or end of a read, such as `Bound("offsets", {0: 1200, 1: 0})` or
+    `Bound("time", time=1_764_547_200_000)`.
     """
 
     kind: Literal["earliest", "latest", "offsets", "time"]
-    offsets: Mapping[int, int] = {}
-    time: int = 0  # ms
+    offsets: Mapping[int, int] = {}  # partition → offset, if `kind` is `offsets`
+    time: int = 0  # ms since the epoch, if `kind` is `time`
 
 
 EARLIEST, LATEST = Bound("earliest"), Bound("latest")
@@ -52,12 +51,12 @@ EARLIEST, LATEST = Bound("earliest"), Bound("latest")
 
 @dataclass(frozen=True, slots=True)
 class TopicOptions:
-    """The topic of a read or write. `type` is `Deposited` or the wire type `bank_account.Deposited`."""
+    """The options that select the topic of a read or write."""
 
     aggregate: str
     kind: SourceKind = "events"
-    type: str | None = None
-    project: Path = field(default_factory=Path.cwd)
+    type: str | None = None  # `Deposited`, or the wire type `bank_account.Deposited`; None: all types
+    project: Path = field(default_factory=Path.cwd)  # the project's folder
     flags: Mapping[str, object] = field(default_factory=dict)  # settings that override the project's settings
 
 
@@ -72,9 +71,10 @@ class ReadOptions(TopicOptions):
 
 
 def parse_options(options: Mapping[str, str], streaming: bool | None = None) -> ReadOptions:
-    """Return the parsed options; `streaming` is None while both a batch and a stream are possible.
+    """Return the parsed options. `streaming`: True for a stream, False for a batch read, None if it is not known yet.
 
-    Raises `UsageError` for an unknown option or an invalid value. It never quotes the value of an unknown option.
+    Raises `UsageError` for an unknown option or an invalid value. The error never contains the value of an unknown
+    option.
     """
     texts = documented_options(options, OPTIONS)
     for name in {None: (), True: _BATCH_ONLY, False: _STREAM_ONLY}[streaming]:
@@ -125,7 +125,7 @@ def topic_options(texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _flags(texts: Mapping[str, str]) -> dict[str, object]:
-    """Return the options that override a setting, as flags do. Relative paths are relative to the current folder."""
+    """Return the options that override settings of the project. Paths are relative to the current folder."""
     flags: dict[str, object] = {
         "bootstrap_server": texts.get("bootstrapServer"),
         "topic_prefix": texts.get("prefix"),

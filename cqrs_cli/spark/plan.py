@@ -1,4 +1,4 @@
-"""The plan of a read or write: a picklable value with everything that the tasks need. Its repr contains no secrets."""
+"""The plan of a read or write, which Spark sends to the tasks."""
 
 import hashlib
 import os
@@ -24,15 +24,15 @@ from cqrs_cli.storage.private import atomic_write
 
 @dataclass(frozen=True, slots=True)
 class SourcePlan:
-    """A topic to read or write, and the aggregate's sources, which define the fields of its messages."""
+    """A topic to read or write. Picklable; its `repr` contains no secrets."""
 
     connection: Connection
     topic: str
     kind: SourceKind
     aggregate: str
-    type: str | None  # the message type to read, as in `TopicOptions`; None: all
-    package: str
-    #: The aggregates' sources (zip). Empty for a read without `type`, because only the fields of a type need them.
+    type: str | None  # the message type to read or write, as in `TopicOptions`; None: all types
+    package: str  # the package of the aggregates
+    #: The aggregates' source files (zip). Empty for a read without `type`, which does not need the classes.
     archive: bytes = field(default=b"", repr=False)
     personal_members: PersonalMembers | None = None  # the personal-data annotations of the events
 
@@ -42,7 +42,7 @@ class SourcePlan:
         return Topics(self.aggregate, self.topic.removesuffix(f"{self.aggregate}.{self.kind}"))
 
     def load_aggregate(self) -> Aggregate | None:
-        """Load the aggregate on a worker, from the sources in the plan; None if the plan has no sources."""
+        """Load the aggregate on a worker from `archive`; return None if `archive` is empty."""
         return _load_archived(self.aggregate, self.package, self.archive) if self.archive else None
 
 
@@ -61,8 +61,8 @@ def requested_aggregate(options: TopicOptions) -> Aggregate:
 
 
 def plan_topic(options: TopicOptions, with_code: bool) -> SourcePlan:
-    """Return the plan of a read or write; `with_code` adds the aggregates' sources. Raises `UsageError` or
-    `ConfigurationError` before any request to Kafka.
+    """Return the plan of a read or write. `with_code`: add the aggregates' source files. Raises `UsageError` or
+    `ConfigurationError`. Makes no request to Kafka.
     """
     aggregate = requested_aggregate(options)
     settings = project_settings(options)
@@ -87,7 +87,7 @@ def _archive(settings: Settings) -> bytes:
 
 @lru_cache(8)
 def _load_archived(name: str, package: str, archive: bytes) -> Aggregate:
-    """Load from a file in the executor's own folder, which Spark removes with the executor."""
+    """Load an aggregate from an archive. The archive is written to the executor's folder, which Spark deletes later."""
     from pyspark import SparkFiles
 
     file = Path(SparkFiles.getRootDirectory()) / f"cqrs-{hashlib.sha256(archive).hexdigest()[:16]}.zip"
@@ -99,7 +99,7 @@ def _load_archived(name: str, package: str, archive: bytes) -> Aggregate:
 
 @contextmanager
 def without_traceback() -> Iterator[None]:
-    """In a worker process of Spark, report a `CqrsError` without a traceback, because its message is complete."""
+    """Let Spark report a `CqrsError` without a traceback, because its message is complete."""
     from pyspark import SparkFiles
 
     try:

@@ -24,20 +24,21 @@ _COLUMN_NAMES = ArgumentNames(
     "column subject", "column id", "column expected", "column correlation", "column "
 )
 
-#: The member in a message of msgspec: `amount` in "Expected `int`, got `str` - at `$.amount`".
+#: Finds the member in an error of msgspec: `amount` in "Expected `int`, got `str` - at `$.amount`".
 _MEMBER = re.compile(r" - at `\$\.([^`.\[]+)")
 
 _HINT = "correct the row, or filter it"
 
-#: A row: the values by column.
+#: Column → value.
 Row = dict[str, Any]
 
 
 class RowCommands:
     """Creates a command from each row of a Spark partition, in the order of the rows.
 
-    `type_name`: see `TopicOptions`. `id_prefix`: the id of a command is this prefix and its row number; None: the
-    ids are a column. `bad_rows` receives the invalid rows; None: an invalid row is an error.
+    `type_name`: the command type, as in `TopicOptions`; None: a column has the type. `id_prefix`: the id of a command
+    is this prefix and its row number; None: a column has the id. `bad_rows`: receives invalid rows; None: an invalid
+    row is an error.
     """
 
     def __init__(
@@ -51,12 +52,13 @@ class RowCommands:
         self._wire_type = None if type_name is None else wire_type(aggregate, "commands", type_name)
         self._fields = [] if type_name is None else command_fields(aggregate, type_name)
         self._row_count = 0
-        self._row: Row = {}  # of the command that `commands_of` yielded last
-        self._failures: list[tuple[CqrsError, int, Row]] = []  # with the row numbers and rows of the commands
+        self._row: Row = {}  # the row of the command that `commands_of` has yielded last
+        #: (error, row number, row) of commands that were not sent.
+        self._failures: list[tuple[CqrsError, int, Row]] = []
 
     def commands_of(self, batch: "pyarrow.RecordBatch") -> Iterator[ReadyCommand]:
-        """Yield the commands of the next rows. Without `bad_rows`, raises `UsageError` for an invalid row, with its
-        number and column.
+        """Yield the commands of the next rows. Without `bad_rows`, raises `UsageError` for an invalid row; the error
+        contains its number and the column.
         """
         names = batch.schema.names
         invalid: dict[int, str] = {}
@@ -78,12 +80,14 @@ class RowCommands:
             self._row_count += 1
 
     def failure_handler(self) -> OnFailure:
-        """Return a callback for a failure of the command that `commands_of` yielded last."""
+        """Return the callback for a failed delivery of the command that `commands_of` has yielded last."""
         number, row = self._row_count, self._row
         return lambda error: self._failures.append((error, number, row))
 
     def reject_failures(self) -> None:
-        """Treat the rows of commands that are too large for the topic as invalid; raise any other failure."""
+        """Handle the failed deliveries: a row whose command is too large for the topic is invalid, any other failure is
+        raised.
+        """
         for error, number, row in self._failures:
             if not isinstance(error, CommandTooLargeError):
                 raise error
@@ -128,7 +132,9 @@ class RowCommands:
         return name, data
 
     def _document(self, row: Row) -> dict[str, Any]:
-        """Return the fields in a row, without null in a field that does not accept null: its default applies then."""
+        """Return the JSON document of the command in a row. If a field does not accept null, null in its column means
+        that the field is omitted, so its default applies.
+        """
         document = {}
         for field in self._fields:
             value = row.get(field.column)
@@ -144,15 +150,15 @@ class RowCommands:
         return document
 
     def _column_of(self, error: ValueError) -> str:
-        """Return the column that a decoder's error names; the column `data` if the fields are no columns."""
+        """Return the column of the field in a decoder's error; the column `data` if the fields have no columns."""
         match = _MEMBER.search(str(error))
         names = {field.name: field.column for field in self._fields}
         return names.get(match[1], DATA) if match else DATA
 
 
 def _values(name: str, column: "pyarrow.Array", invalid: dict[int, str]) -> list[Any]:
-    """Return the values of a column. A value that Python does not have, such as a date after the year 9999, becomes
-    its text in Arrow, and the reason is added to `invalid`: position in the batch → reason.
+    """Return the values of a column. A value that Python cannot represent, such as a date after the year 9999, is
+    replaced by Arrow's text of it, and is added to `invalid`: index in the batch → reason.
     """
     with suppress(OverflowError, ValueError):
         return cast("list[Any]", column.to_pylist(maps_as_pydicts="strict"))

@@ -1,4 +1,4 @@
-"""Converts values of rows to values of a command's fields: the opposite direction of `field_types`."""
+"""Converts values of rows to values of a command's fields. `field_types` converts in the opposite direction."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,19 +9,19 @@ from msgspec import inspect as msgspec_types
 from cqrs_cli.core.aggregate.type_tree import TypeNode
 from cqrs_cli.spark.view_names import distinct_names
 
-#: Converts a value of a row to a value that is encoded as JSON; None if no conversion is needed.
+#: Converts a value in a row to a value that can be encoded as JSON; None if no conversion is needed.
 ConvertRowValue = Callable[[Any], Any] | None
 
 
 def accepts_null(node: TypeNode) -> bool:
-    """True if null is a value of the type. For any other type, null in a row means that the field is missing."""
+    """True if null is a value of the field type. Otherwise, null in a row means that the field is omitted."""
     if node.form == "union":
         return any(map(accepts_null, node.parts))
     return isinstance(node.msgspec_type, msgspec_types.NoneType | msgspec_types.AnyType)
 
 
 def row_value_converter(node: TypeNode, enclosing: tuple[type, ...]) -> ConvertRowValue:
-    """Return the converter of a field type; `enclosing` holds the enclosing classes, to detect recursion."""
+    """Return the converter for a field type. `enclosing`: the enclosing classes, to detect recursion."""
     convert = _converter_of_value(node, enclosing)
     return None if convert is None else lambda value: None if value is None else convert(value)
 
@@ -57,7 +57,7 @@ def _has_values_of_one_type(node: TypeNode) -> bool:
 
 
 def _object_converter(node: TypeNode, enclosing: tuple[type, ...]) -> Callable[[Any], Any]:
-    """Return the converter of a struct. It leaves out the nulls of fields that do not accept null."""
+    """Return the converter for a struct. It omits fields that are null but do not accept null."""
     names = distinct_names([field.encode_name for field, _ in node.fields], (), "data_{}")
     inner_classes = (*enclosing, node.msgspec_type.cls)
     fields = {

@@ -1,4 +1,4 @@
-"""Messages of one partition as Arrow columns. Each topic type has a subclass of `RowMaker`."""
+"""Converts messages of one partition to rows, as Arrow columns. Each kind of topic has a subclass of `RowMaker`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -24,13 +24,15 @@ from cqrs_cli.spark.options import SourceKind
 if TYPE_CHECKING:
     import pyarrow
 
-#: Consumed `Message` objects. `Any`, because their type declares partition and offset as optional.
+#: confluent-kafka's `Message` objects. `Any`, because the stubs declare partition and offset as optional.
 MessageList = Sequence[Any]
 
 
 class RowMaker(ABC):
-    """Creates the rows of a topic of the aggregate `name`. `aggregate` and `type_name` are needed only if the fields of
-    commands or events are columns.
+    """Creates the rows of a topic of the aggregate `name`.
+
+    `type_name`: the message type whose fields are columns; None: the column `data` replaces them. `aggregate`: needed
+    only with `type_name`.
     """
 
     kind: SourceKind
@@ -45,7 +47,7 @@ class RowMaker(ABC):
         self._schema = arrow_schema(source_schema(self.kind, self._cls))
 
     def record_batch(self, partition: int, messages: MessageList) -> "pyarrow.RecordBatch":
-        """Return the rows of messages of a partition; raise `ContradictionError` for a record that cannot be read."""
+        """Return the rows of some messages of a partition; raise `ContradictionError` for an unreadable record."""
         import pyarrow
 
         row_messages, columns = self._columns(partition, messages)
@@ -54,12 +56,12 @@ class RowMaker(ABC):
 
     @abstractmethod
     def _columns(self, partition: int, messages: MessageList) -> "tuple[MessageList, list[pyarrow.Array]]":
-        """Return the messages that become rows, and all columns of these rows except the position columns."""
+        """Return (messages that become rows, columns of these rows without the position columns)."""
 
     def field_arrays(
         self, partition: int, row_messages: MessageList, values: list[Any]
     ) -> "list[pyarrow.Array]":
-        """Return the fields of the messages' `data` as columns."""
+        """Return the field columns. `values`: the decoded `data` of each message."""
         types = self._schema.types[len(self._schema.names) - len(self._fields) :]
         return [
             self._field_array(partition, row_messages, field, arrow_type, values)
@@ -117,7 +119,9 @@ def _position_columns(partition: int, messages: MessageList) -> "list[pyarrow.Ar
 
 
 def envelope_arrays(envelopes: Sequence[Any], *own_columns: "pyarrow.Array") -> "list[pyarrow.Array]":
-    """Return the envelopes' attributes as columns, with the topic's own columns after the first `COMMON_ATTRIBUTES`."""
+    """Return the attribute columns. `own_columns`: the columns that only this topic has; they come after the first
+    `COMMON_ATTRIBUTES` columns.
+    """
     texts = [text_column(map(attrgetter(name), envelopes)) for name in TEXT_COLUMNS.values()]
     return [*texts[:COMMON_ATTRIBUTES], *own_columns, *texts[COMMON_ATTRIBUTES:]]
 

@@ -1,4 +1,4 @@
-"""The data source `cqrs` for PySpark, with batch reads. PySpark's planner process creates it, worker processes read."""
+"""The data source `cqrs` for PySpark, and batch reads. PySpark's planner process creates it, worker processes read."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NoReturn
@@ -44,9 +44,8 @@ class CqrsDataSource(DataSource):
             return BatchReader(options, plan_topic(options, with_code=options.type is not None))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return the stream reader, or an `InvalidStream` that raises the error at the first call.
-
-        PySpark 4.3 replaces an error that is raised here by an error of its own.
+        """Return the stream reader. After an error, return an `InvalidStream` that raises the error later, because
+        PySpark 4.3 hides an error that is raised here.
         """
         try:
             return self._stream_reader(schema)
@@ -130,7 +129,7 @@ def _schema(options: ReadOptions) -> StructType:
 
 
 def _check_schema(schema: StructType, options: ReadOptions) -> None:
-    """Raise `UsageError` for a schema of the user's own: the aggregate defines the columns."""
+    """Raise `UsageError` for a schema that the user has set, because the aggregate defines the columns."""
     if [(column.name, column.dataType) for column in schema] != [
         (column.name, column.dataType) for column in _schema(options)
     ]:

@@ -1,8 +1,8 @@
 """The data source `cqrs` as a stream. Spark's checkpoint stores the stream's position.
 
 A position contains the topic id and, for each partition, the next offset (`next`) and the first offset of the stream
-(`begin`). If the first batch is interrupted, PySpark calls `initialOffset` again, and the start `latest` would then
-give other offsets. So each position repeats the first offsets.
+(`begin`). Each position has `begin`, because PySpark calls `initialOffset` again if the first batch was interrupted:
+the second call may return other offsets, as for `startingOffsets=latest`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,12 +38,12 @@ StreamOffset = dict[str, Any]
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads the committed records from the start bound on, each record in exactly one batch."""
+    """Reads the committed records from the start bound on. Each record is in exactly one batch."""
 
     def __init__(self, options: ReadOptions, plan: SourcePlan) -> None:
         self._options, self._plan = options, plan
         self._reader: ExtentReader | None = None
-        self._is_checked = False
+        self._is_checked = False  # True after `latestOffset` has checked the checkpoint's position
         self._end_offsets: Offsets | None = None  # end offsets of a stream with trigger `availableNow`
 
     def __getstate__(self) -> dict[str, Any]:
@@ -81,15 +81,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return _offset(self._plan.topic, extent.topic_id, _parse_offsets(start["begin"]), ends)
 
     def partitions(self, start: StreamOffset, end: StreamOffset) -> Sequence[InputPartition]:
-        """Return the ranges of a batch. The first batch starts at `begin` of `end`, because `begin` of `start` may come
-        from a different call of `initialOffset` (see the module).
+        """Return the ranges of a batch. The first batch starts at `end["begin"]`, because `start` may come from a later
+        call of `initialOffset` (see the module).
         """
         with without_traceback():
             if start["topic_id"] != end["topic_id"]:
                 raise recreated_error(self._plan.topic)
             is_first = start["next"] == start["begin"]
             starts = _parse_offsets(end["begin"]) if is_first else self._positions(start)
-            # After a restart, Spark repeats the last batch of the earlier process without a call of `latestOffset`.
+            # After a restart, Spark repeats the last batch without a call of `latestOffset`, so it is checked here.
             if not self._is_checked:
                 check_positions(
                     self._plan.topic, starts, end["topic_id"], self._extent_reader().read_extent()

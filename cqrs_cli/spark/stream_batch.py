@@ -1,4 +1,4 @@
-"""The batch that a stream writes: its id and the time of its first try, from Spark's checkpoint."""
+"""Reads the latest batch of a stream from Spark's checkpoint: its id, and the time of its first attempt."""
 
 import json
 from pathlib import Path
@@ -9,18 +9,18 @@ from cqrs_cli.storage.folder import open_folder
 
 
 class StreamBatch(NamedTuple):
-    """A batch of a stream. `query` is the id of the query, which is stored in its checkpoint."""
+    """A batch of a stream."""
 
-    query: str
-    number: int
-    first_try: int  # ms
+    query: str  # id of the stream's query, which its checkpoint contains
+    number: int  # number of the batch
+    first_try: int  # time of the first attempt to write the batch, ms since the epoch
 
 
 def read_latest_batch(checkpoint: str | None, numbers_rows: bool) -> StreamBatch:
-    """Return the latest batch in a checkpoint. Spark writes it to `offsets` with the time, before the first try.
+    """Return the latest batch in a checkpoint. Spark writes the batch, with the time, before the first attempt.
 
-    Raises `UsageError` for a checkpoint that cannot be read, and for a query with state if `numbers_rows` is true: such
-    a query has a shuffle.
+    Raises `UsageError` for a checkpoint that cannot be read. With `numbers_rows`, also raises it for a query with
+    state: such a query has a shuffle, so a repeated batch may have another order of rows.
     """
     if checkpoint is None:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""The task of a read on a worker: reads a range of a partition as Arrow batches."""
+"""The task of a read on a worker: yields the rows of a range of offsets as Arrow batches."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -29,9 +29,7 @@ ROW_MAKERS: dict[SourceKind, type[RowMaker]] = {
 
 
 def read_range(plan: SourcePlan, topic_id: str, offset_range: OffsetRange) -> "Iterator[pyarrow.RecordBatch]":
-    """Yield the committed records of a range, in order. Raises `ContradictionError` if the topic was recreated during
-    the read.
-    """
+    """Yield the rows of a range, in order. Raises `ContradictionError` if the topic no longer has the id `topic_id`."""
     maker = ROW_MAKERS[plan.kind](plan.aggregate, plan.topic, plan.load_aggregate(), plan.type)
     connection = plan.connection
     with (

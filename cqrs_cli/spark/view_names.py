@@ -1,4 +1,4 @@
-"""Names the views of a project's topics, and returns the options with which each view is read."""
+"""The names of a project's views, and the read options of each view."""
 
 from collections.abc import Iterable
 
@@ -12,9 +12,9 @@ def state_view(aggregate: str) -> str:
 
 
 def view_reads(aggregates: Iterable[Aggregate]) -> dict[str, dict[str, str]]:
-    """Return the read options of each view: `order_events` for a topic, `order_Placed` for an event type.
+    """Return view → read options. Views are named `order_events` for a topic, and `order_Placed` for an event type.
 
-    A type whose view would have the name of another view (Spark ignores case) gets the suffix `_event`.
+    If two views would have the same name (Spark ignores case), the view of an event type gets the suffix `_event`.
     """
     aggregates = list(aggregates)
     reads: dict[str, dict[str, str]] = {}
@@ -32,10 +32,10 @@ def view_reads(aggregates: Iterable[Aggregate]) -> dict[str, dict[str, str]]:
 
 
 def distinct_names(names: Iterable[str], taken_names: Iterable[str], template: str) -> list[str]:
-    """Return unique names, none of which is in `taken_names` (in lower case). Case is ignored, as in Spark.
+    """Return the names, changed so that they are unique and not in `taken_names` (lower case). Case is ignored.
 
-    The first of several equal names is kept if it is not taken. Any other name is put into the template `data_{}`,
-    or another such `template`, as often as necessary to become unique.
+    The first of several equal names is kept if it is not taken. Other names are inserted into `template`, such as
+    `data_{}`, once or several times, until they are unique.
     """
     names, used_names = list(names), set(taken_names)
     unchanged: set[int] = set()  # indexes of the names that stay as they are

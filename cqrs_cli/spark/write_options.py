@@ -1,4 +1,4 @@
-"""The options of a write of rows as commands."""
+"""Parses the options of a write, which sends rows as commands."""
 
 import re
 from collections.abc import Mapping
@@ -31,9 +31,10 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:", re.ASCII)
 class WriteOptions(TopicOptions):
     """The parsed options of a write."""
 
-    numbers_rows: bool = False  # True: the id of a command has the row's number; False: the ids are a column
-    checkpoint: str | None = None  # the checkpoint of a stream, a path or URI
-    bad_records_path: str | None = None  # the folder of invalid rows, an absolute path or URI
+    #: True: the id of a command contains the row's number; False: a column has the id.
+    numbers_rows: bool = False
+    checkpoint: str | None = None  # path or URI of a stream's checkpoint
+    bad_records_path: str | None = None  # absolute path or URI of the folder for invalid rows
 
 
 def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
@@ -52,7 +53,7 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
 
 
 def _folder_uri(text: str | None) -> str | None:
-    """Return a path or URI of Spark in the form of `open_folder`. A relative path is relative to the current folder."""
+    """Convert a path or URI for Spark into the form for `open_folder`. Paths are relative to the current folder."""
     if not text or _SCHEME.match(text):
         return text and text.replace("s3a://", "s3://", 1)
     return str(Path(text).expanduser().absolute())
