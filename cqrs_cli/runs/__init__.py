@@ -1,1 +1,3 @@
-"""A run as its driver and other runs see it, without Spark: its progress, other active runs, and its metrics."""
+"""The parts of a run's driver that do not use Spark: the plan, the progress, other active runs, and metrics. Also the
+task of a run (`task`).
+"""

@@ -1,8 +1,8 @@
 """The HTTP endpoint of a run or a projection, for Prometheus and for service managers.
 
-`/metrics` has the metrics. `/healthz` fails only if a restart of the driver helps. `/readyz` reports whether every
-partition has an active owner; `/readyz?standby` also accepts a standby run, for service managers that update one run
-after the other.
+`/metrics` has the metrics. `/healthz` fails only if a restart of the driver helps. `/readyz` succeeds if every
+partition has an active owner. `/readyz?standby` also succeeds in a standby run, for service managers that restart
+several runs one after the other.
 """
 
 import json
@@ -21,8 +21,8 @@ from prometheus_client.exposition import choose_encoder
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.telemetry.otel.tracing import metrics_exporter
 
-#: Seconds without a heartbeat of the driver until it counts as stuck: longer than a driver waits for a broker, or
-#: for the resubmission of a task.
+#: Seconds without a heartbeat of the driver until it counts as stuck. A driver waits for a broker, or for the
+#: resubmission of a task, for a shorter time.
 ALIVE_TIMEOUT = 180.0
 
 #: Seconds after which a snapshot of the run is out of date.
@@ -40,13 +40,13 @@ _Snapshot = TypeVar("_Snapshot", bound=JobSnapshot)
 
 
 class SnapshotCollector(Protocol[_Snapshot]):
-    """A Prometheus collector of the last snapshot of a job."""
+    """A Prometheus collector that reports the last snapshot of a job."""
 
     snapshot: _Snapshot | None
-    polled_systems: str  # the systems that a poll asks, such as "Kafka"; for messages
+    polled_systems: str  # the systems that are polled for a snapshot, such as "Kafka"; for messages
 
     def waiting_by_name(self) -> dict[str, str]:
-        """Return the partitions without progress at present, each with the reason."""
+        """Return partition name → reason, for the partitions without progress at present."""
 
     def is_standby(self) -> bool:
         """True if the job only waits for the active run to end."""
@@ -55,7 +55,7 @@ class SnapshotCollector(Protocol[_Snapshot]):
 
 
 class Endpoint(Generic[_Snapshot]):
-    """Serves one job in threads of its own until it is closed."""
+    """The HTTP server for one job. It serves in its own threads until it is closed."""
 
     def __init__(
         self,
@@ -89,11 +89,11 @@ class Endpoint(Generic[_Snapshot]):
         self.record_heartbeat()
 
     def forget(self) -> None:
-        """Serve no snapshot until the next update."""
+        """Drop the snapshot, so that `/readyz` fails until the next update."""
         self._metrics.snapshot = None
 
     def record_heartbeat(self) -> None:
-        """Record the time of a heartbeat: the driver is alive."""
+        """Record that the driver is alive now."""
         self._last_heartbeat = self._clock()
 
     def health(self) -> dict[str, object]:
@@ -102,9 +102,9 @@ class Endpoint(Generic[_Snapshot]):
         return {"alive": silent_seconds < ALIVE_TIMEOUT, "silent_seconds": round(silent_seconds, 1)}
 
     def readiness(self, with_standby: bool = False) -> dict[str, object]:
-        """Return the answer of `/readyz`: the partitions in which no owner decides, each with its current step.
+        """Return the answer of `/readyz`, with the partitions in which no owner decides and the reason for each.
 
-        `with_standby`: a standby run is ready, too.
+        `with_standby`: a standby run counts as ready.
         """
         snapshot = self._metrics.snapshot
         if snapshot is None:

@@ -35,7 +35,7 @@ class Metrics(JobMetrics["Snapshot"]):
         return self.snapshot is not None and self.snapshot.is_standby()
 
     def extra_metrics(self, snapshot: "Snapshot") -> Iterator[Metric]:
-        """Yield the metrics that the owners measure themselves; none for a run that has process managers only."""
+        """Yield the metrics that owners of aggregates' partitions measure; nothing for a run without aggregates."""
         if not snapshot.reports:
             return
         rejections = CounterMetricFamily(
@@ -79,6 +79,8 @@ def _labels(partition: "Partition") -> list[str]:
 
 
 def _cumulative_buckets(bounds: Sequence[float], counts: Sequence[int]) -> Iterator[tuple[str, int]]:
-    """Return a histogram's buckets in Prometheus' form: each bucket counts all values up to its bound."""
+    """Return (bound, count) pairs in Prometheus' form: each count includes all values up to the bound. `counts`: the
+    number of values in each bucket; empty if there are no values.
+    """
     counts = counts or [0] * (len(bounds) + 1)
     return zip([*(f"{bound:g}" for bound in bounds), "+Inf"], accumulate(counts), strict=False)

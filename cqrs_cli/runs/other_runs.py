@@ -1,4 +1,6 @@
-"""Finds other active runs of the same topics, because `--once` leaves them their work, and a takeover names them."""
+"""Finds other active runs of the same topics. A run with `--once` leaves their work to them, and a takeover reports
+them.
+"""
 
 import time
 from collections import defaultdict
@@ -22,9 +24,7 @@ _INTERVAL = 0.25
 
 
 def active_runs(plan: Plan) -> dict[str, int]:
-    """Return run → number of commands that it has decided, for each run that has not released its claims on the
-    plan's partitions.
-    """
+    """Return run → number of its decided commands, for each run with an open claim on a partition of the plan."""
     commands_by_run: dict[str, int] = {}
     for claim in _open_claims(_partition_claims(plan)).values():
         commands_by_run[claim.run] = commands_by_run.get(claim.run, 0) + claim.counts.commands
@@ -32,13 +32,13 @@ def active_runs(plan: Plan) -> dict[str, int]:
 
 
 def undecided_part(plan: Plan, report: Callable[[str], None], timeout: float = INACTIVE_AFTER) -> Plan | None:
-    """Return the part of a `--once` plan that is left for this run; None if no aggregate is left.
+    """Return the part of a `--once` plan that this run must do; None if other runs have done everything.
 
-    An aggregate is left if it has undecided commands before `plan.end_offsets` and no other run decides them, or if it
-    has due deferred commands and no other run resubmits them.
+    This run must decide for an aggregate that has undecided commands before `plan.end_offsets` which no other run
+    decides, or due deferred commands which no other run resubmits.
 
-    Waits for an aggregate that another run is deciding, until that run has finished or has decided nothing for
-    `timeout` seconds. Raises `UnavailableError`.
+    If another run is deciding for an aggregate, wait until that run has finished, or has decided nothing for `timeout`
+    seconds. Raises `UnavailableError`.
     """
     assert plan.end_offsets is not None
     names = wait_for_idle_names(
@@ -65,9 +65,9 @@ def undecided_part(plan: Plan, report: Callable[[str], None], timeout: float = I
 def unhandled_part(
     plan: ProcessPlan, report: Callable[[str], None], timeout: float = INACTIVE_AFTER
 ) -> ProcessPlan | None:
-    """Return the part of a process plan that no other run handles; None if nothing remains.
+    """Return the part of a process plan that this run must do; None if other runs have done everything.
 
-    Waits for process managers of other runs as `undecided_part` waits for aggregates.
+    Waits for the process managers of other runs, as `undecided_part` waits for aggregates.
     """
     assert plan.end_offsets is not None
     if any(committed.offset is None for committed in _subscription_claims(plan).values()):
@@ -95,8 +95,8 @@ def unhandled_part(
 def _names_with_due_commands(plan: Plan, names: Iterable[str], timeout: float) -> set[str]:
     """Return the aggregates among `names` with a due deferred command.
 
-    If another run has claimed the command's partition, a command counts only after it has been due for `timeout`
-    seconds: before, the other run may still resubmit it.
+    If another run has claimed the command's partition, the command counts only if it has been due for `timeout`
+    seconds, because the other run may be about to resubmit it.
     """
     topics = {name: plan.topics[name] for name in names}
     now = time.time()
@@ -122,13 +122,13 @@ def wait_for_idle_names(
     clock: Callable[[], float] = time.monotonic,
     is_blocked: Callable[[_Partition, CommittedClaim], bool] = lambda partition, committed: False,
 ) -> set[str]:
-    """Return the names of aggregates or processes with positions before their end offsets and without an active run.
+    """Return the names of the aggregates or process managers that are not finished, and that no active run works on.
 
-    Waits for active runs as `undecided_part` does. `end_offsets`: partition → the offset that its position must reach.
-    `is_blocked` returns True for a partition in which no owner could continue now: then a run without progress still
-    counts as active.
+    Waits for active runs, as `undecided_part` does. `end_offsets`: partition → the offset that its position must reach.
+    `is_blocked`: returns True for a partition in which no owner can make progress now, so that a run without progress
+    still counts as active.
     """
-    # Name → timer of the seconds for which the positions of this name have not moved.
+    # Name → timer of the seconds for which the positions of this aggregate or process manager have not moved.
     unchanged_timers: dict[str, UnchangedTimer] = defaultdict(UnchangedTimer)
     is_reported = False
     while True:
@@ -162,18 +162,18 @@ def wait_for_idle_names(
 
 
 def _is_blocked(plan: Plan, partition: Partition, committed: CommittedClaim) -> bool:
-    """Return True if the remaining commands are hidden by a client's open transaction."""
+    """Return True if an open transaction of a client hides the remaining commands."""
     log = PartitionLog(plan.connection, plan.topics[partition.aggregate].topics, partition.number)
     return (committed.offset or 0) >= log.bounds("commands")[1]
 
 
 def _partition_claims(plan: Plan) -> dict[Partition, CommittedClaim]:
-    """Return the committed claims of the partitions of aggregates."""
+    """Return the committed claim of each partition of the plan's aggregates."""
     return committed_claims(plan.connection, plan.claim_slots())
 
 
 def _subscription_claims(plan: ProcessPlan) -> dict[Subscription, CommittedClaim]:
-    """Return the committed claims of the subscriptions of processes."""
+    """Return the committed claim of each subscription of the plan's process managers."""
     return committed_claims(plan.connection, plan.claim_slots())
 
 

@@ -1,5 +1,5 @@
-"""Detects that the topics of a standby run are no longer the topics of its plan, as after `cqrs repartition`, and that
-its source files have changed.
+"""Detects that the plan of a standby run is out of date: topics were repartitioned or recreated, or source files
+changed.
 """
 
 from collections.abc import Collection
@@ -11,8 +11,8 @@ from cqrs_cli.kafka.admin.topic_identity import track_topics
 from cqrs_cli.runs.run_partitions import RunPartition
 from cqrs_cli.runs.source_files import SourceWatch
 
-#: Seconds between two checks. They are frequent, because commands in new partitions wait until a run with a new
-#: plan has split the old partitions.
+#: Seconds between two checks of the topics. The checks are frequent, because commands in new partitions wait until a
+#: run with a new plan has split the old partitions.
 _CHECK_INTERVAL = 0.5
 
 
@@ -21,9 +21,10 @@ class PlanChangedError(CqrsError):
 
 
 class PlanWatch:
-    """The topics of a run's plan, with their ids and partition counts, and its source files.
+    """Compares the topics with the ids and partition counts in a run's plan, and the source files with their contents
+    at the start.
 
-    A repartitioning adds partitions to the commands topic last, so only this topic of an aggregate is checked.
+    Of an aggregate, only the commands topic is checked, because a repartitioning adds partitions to it last.
     """
 
     def __init__(
@@ -46,8 +47,8 @@ class PlanWatch:
     def check(self, owned_partitions: Collection[RunPartition]) -> None:
         """Raise `PlanChangedError` for a topic with new partitions or a new id, `CqrsError` for changed source files.
 
-        Topics of an aggregate of which the run owns a partition are not checked: the owners continue by their plan
-        until another run splits the partitions. Source files are not checked while the run owns any partition.
+        The topics of an aggregate are not checked while the run owns one of its partitions, because its owners continue
+        until another run takes over. Source files are not checked while the run owns any partition.
         """
         if self._sources is not None and not owned_partitions:
             self._sources.check_if_due()

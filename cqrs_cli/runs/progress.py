@@ -1,4 +1,4 @@
-"""Reads the progress of a run for its driver, from the committed claims and the owners' reports."""
+"""Determines the progress of a run for its driver, from the committed claims and the owners' reports."""
 
 import threading
 import time
@@ -24,15 +24,15 @@ from cqrs_cli.runs.takeover import Takeover
 
 
 class BrokerAnswer(NamedTuple):
-    """The broker's answer to a poll."""
+    """The result of one poll of the brokers."""
 
     claims: dict[RunPartition, CommittedClaim]  # partition → its committed claim
-    #: Partition → (start, end) of its log, or the error that made the bounds unavailable.
+    #: Partition → (start, end) of its log; or the error if the bounds could not be read.
     bounds: dict[RunPartition, tuple[int, int]] | UnavailableError
 
 
 class Progress:
-    """Reads the claims of a run's partitions and subscriptions. Use as a context manager."""
+    """Polls the claims and logs of a run's partitions, and the owners' reports. Use it as a context manager."""
 
     def __init__(self, plan: Plan, reports: Reports, process_plan: ProcessPlan | None = None) -> None:
         self._plan, self._process_plan = plan, process_plan
@@ -42,18 +42,18 @@ class Progress:
         self.reports, self._report_silence = reports, ReportSilence()
         self._silence: dict[Partition, float] = {}  # partition → seconds without a report of its owner
         self.takeover = Takeover(plan, process_plan)
-        self._resubmissions = 0  # the number of resubmitted tasks
+        self._resubmissions = 0  # number of resubmitted tasks
         # Partition → its newest submission. Claims and reports from earlier submissions do not count.
         self._min_submissions = dict.fromkeys(run_partitions(plan, process_plan), plan.submission)
         self.owned_partitions: frozenset[RunPartition] = frozenset()
         self._own_claims: dict[RunPartition, Claim] = {}  # partition → the last claim of this run
         # While this run is a standby: the partitions that another run has claimed.
         self._claimed_by_others: set[RunPartition] = set()
-        # Partition with undecided commands → its position, and when a poll first saw this position (monotonic seconds).
+        # Partition with undecided commands → (its position, monotonic time at which this position was first seen).
         self._undecided_since: dict[Partition, tuple[int, float]] = {}
-        # The identities of the open transactions that are already reported, because they hide commands from owners.
+        # The identities of open transactions that hide commands, and were already reported.
         self._reported_transactions: set[tuple[str, int, int, int]] = set()
-        self._hidden_checked_at = 0.0  # the last search for such transactions (monotonic seconds)
+        self._hidden_checked_at = 0.0  # monotonic time of the last search for transactions that hide commands
         subscription_slots = process_plan.claim_slots().items() if process_plan else ()
         claim_slots: dict[RunPartition, ClaimSlot] = dict([*plan.claim_slots().items(), *subscription_slots])
         self.claim_slots = claim_slots.values()
@@ -67,22 +67,24 @@ class Progress:
             self._claim_reader.__exit__()
 
     def record_submission(self, partitions: Sequence[RunPartition], submission: int) -> None:
-        """Record the number of the newest submission of these partitions to Spark. Their claims and reports from
-        earlier submissions no longer count.
+        """Record that these partitions were submitted to Spark again, with this submission number. Claims and reports
+        from earlier submissions no longer count.
         """
         self._resubmissions += submission > self._plan.submission
         self._min_submissions.update(dict.fromkeys(partitions, submission))
 
     def sends_heartbeats(self) -> bool:
-        """True if the run sends heartbeats. A standby run does not, so that it does not look like the active run."""
+        """True if the driver must send heartbeats. A standby run sends none: it would look like an active run."""
         return bool(self.owned_partitions) or self._plan.timing.standby_timeout is None
 
     def poll_progress(self) -> Snapshot:
-        """Return the current progress; raises `UnavailableError` if the broker does not answer."""
+        """Poll the brokers, and return the current progress; raises `UnavailableError` if no broker answers."""
         return self.store_answer(self.poll_broker())
 
     def poll_broker(self) -> BrokerAnswer:
-        """Poll the broker, in any thread, and store nothing. Raises `UnavailableError` if there is no answer."""
+        """Poll the brokers, and store nothing. It may be called in any thread. Raises `UnavailableError` if no broker
+        answers.
+        """
         with self._poll_lock:
             claims = self._claim_reader.read_claims()
             try:
@@ -91,7 +93,7 @@ class Progress:
                 return BrokerAnswer(claims, error)
 
     def store_answer(self, answer: BrokerAnswer) -> Snapshot:
-        """Store the broker's answer; return the progress. Raises `UnavailableError` if the answer has no log bounds."""
+        """Store the result of a poll, and return the progress. Raises the error in `answer.bounds`, if there is one."""
         claims, bounds = answer
         self._silence = self._report_silence.observe(self._submission_reports())
         self.takeover.observe_claims(claims)
@@ -140,7 +142,7 @@ class Progress:
         claims: "dict[RunPartition, CommittedClaim]",
         bounds: "dict[RunPartition, tuple[int, int]]",
     ) -> ProcessProgress | None:
-        """Return the progress of the process managers, by their group offsets, which are copies of their positions."""
+        """Return the progress of the process managers. The groups' committed offsets are copies of their positions."""
         if self._process_plan is None:
             return None
         subscriptions, events_topics = self._process_plan.subscriptions, self._process_plan.events_topics
@@ -162,13 +164,13 @@ class Progress:
         )
 
     def _is_claimed(self, partition: RunPartition) -> bool:
-        """True if the partition was claimed since its last submission."""
+        """True if this run has claimed the partition since the partition's last submission."""
         if partition in self._claimed_by_others or partition not in self._own_claims:
             return False
         return self._own_claims[partition].submission >= self._min_submissions[partition]
 
     def _submission_reports(self) -> dict[Partition, OwnerReport]:
-        """Return the reports of owners from current submissions."""
+        """Return the latest report of each owner, without reports from earlier submissions."""
         return {
             partition: report
             for partition, report in self.reports.latest_reports().items()
@@ -176,7 +178,7 @@ class Progress:
         }
 
     def _live_reports(self) -> dict[Partition, OwnerReport]:
-        """Return the reports of owners that still send reports."""
+        """Return the latest report of each owner that is still sending reports."""
         timeout = self._plan.timing.report_timeout
         return {
             partition: report
@@ -197,15 +199,18 @@ class Progress:
         )
 
     def rebuilding_partitions(self) -> list[Partition]:
-        """Return the partitions whose owners build their shards, from a checkpoint or from the log."""
+        """Return the partitions whose owners are building their shards, from a checkpoint or from the log."""
         return [partition for partition, report in self._live_reports().items() if report.step in REBUILDING]
 
     def is_checkpointing(self) -> bool:
-        """True if the last checkpoint of a shard is being written, after the shard's owner has ended."""
+        """True if a task is writing the last checkpoint of a shard whose owner has ended."""
         return any(report.step == "checkpoint" for report in self._live_reports().values())
 
     def _observe_lag(self, partition: Partition, offset: int, start: int, end: int) -> int:
-        """Return the number of undecided commands; store the position, and when it was first seen."""
+        """Return the number of undecided commands. Store the position, and the time at which it was first seen.
+
+        `offset`: the committed offset. `start`, `end`: the bounds of the log.
+        """
         position = max(start, offset)
         if position >= end:
             self._undecided_since.pop(partition, None)
@@ -214,7 +219,9 @@ class Progress:
         return max(0, end - position)
 
     def new_hiding_transactions(self, timeout: float) -> list[OpenTransaction]:
-        """Return clients' transactions that have hidden commands for `timeout` seconds. Each is returned only once."""
+        """Return the clients' transactions that hide commands, if a position has not moved for `timeout` seconds. Each
+        transaction is returned only once.
+        """
         now = time.monotonic()
         stuck_partitions = [
             partition
@@ -237,11 +244,11 @@ class Progress:
         return new_transactions
 
     def any_claimed(self, partitions: Sequence[RunPartition]) -> bool:
-        """True if any of these partitions was claimed since its last submission."""
+        """True if this run has claimed any of these partitions since the partition's last submission."""
         return any(map(self._is_claimed, partitions))
 
     def describe_suspects(self, partitions: Sequence[RunPartition]) -> list[str]:
-        """Return texts about the suspects in these partitions: records on which workers may be dying."""
+        """Return a text about the suspects of each of these partitions: the records that may kill workers."""
         return [
             f"{partition.aggregate} partition {partition.number}: {claim.suspects}"
             if isinstance(partition, Partition)

@@ -1,4 +1,4 @@
-"""The owners' reports to the driver of a run: the latest report of each partition."""
+"""Receives the owners' reports in the driver of a run, and measures for how long owners have sent no report."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -7,25 +7,25 @@ from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.report import OwnerReport, decode_report
 from cqrs_cli.telemetry.listener import DatagramListener
 
-#: One poll of the driver counts at most this many seconds of silence.
+#: The maximal number of seconds of silence that one poll adds.
 _MAX_POLL_SECONDS = 2.0
 
 
 class ReportSilence:
-    """Measures for how long the owner of each partition has sent no report. A poll counts for two seconds at most, so
-    that a pause of the driver itself is not counted.
+    """Measures for how long the owner of each partition has sent no report. Each poll adds at most `_MAX_POLL_SECONDS`,
+    so that a pause of the driver itself does not count as silence.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._polled_at = clock()
-        # Partition → the order of its latest report, and the seconds without a later report.
+        # Partition → (`order` of its latest report, seconds since this report).
         self._order_and_silence: dict[Partition, tuple[tuple[int, int, int], float]] = {}
 
     def observe(self, reports: Mapping[Partition, OwnerReport]) -> dict[Partition, float]:
-        """Store the latest reports; return the seconds of silence of each partition.
+        """Store the latest reports, and return partition → seconds of silence.
 
-        An owner that has ended is not silent, although it sends no more reports.
+        The silence of an owner that has ended is 0, although it sends no more reports.
         """
         polled_at = self._clock()
         elapsed_seconds, self._polled_at = min(polled_at - self._polled_at, _MAX_POLL_SECONDS), polled_at
@@ -37,14 +37,14 @@ class ReportSilence:
 
 
 class Reports(DatagramListener):
-    """Receives the reports of a run's owners. Use as a context manager."""
+    """Receives the reports of a run's owners. Use it as a context manager."""
 
     def __init__(self, host: str) -> None:
         self._latest: dict[Partition, OwnerReport] = {}  # partition → its latest report
         super().__init__(host)
 
     def latest_reports(self) -> dict[Partition, OwnerReport]:
-        """Return the last report of each partition that has sent a report."""
+        """Return partition → latest report of its owner."""
         return dict(self._latest)
 
     def _receive_report(self, body: bytes) -> None:

@@ -1,4 +1,6 @@
-"""The numbering of a run's partitions: first the partitions of aggregates, then the subscriptions of processes."""
+"""The partitions of a run: partitions of aggregates, then subscriptions of process managers. A partition's number is
+its index in this list.
+"""
 
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
@@ -12,7 +14,7 @@ def run_partitions(plan: Plan, process_plan: ProcessPlan | None) -> list[RunPart
 
 
 def partition_name(partition: RunPartition) -> str:
-    """Return the name of a partition or subscription in messages: `counter:3`, `checkout:order:3`."""
+    """Return the name of a partition or subscription for messages, such as `counter:3` or `checkout:order:3`."""
     return (
         partition.address
         if isinstance(partition, Subscription)

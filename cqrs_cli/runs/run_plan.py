@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OperatorOverrides:
-    """An operator's overrides. Each names a record, such as `order:3@250`: partition 3 of `order`, offset 250."""
+    """The options with which an operator continues after a problem. Positions are texts such as `order:3@250`:
+    partition 3 of `order`, offset 250.
+    """
 
     accept_loss: Sequence[str] = ()  # positions at which to continue after a loss of records
-    skip: Sequence[str] = ()  # events that process managers skip
-    fail: Sequence[str] = ()  # commands that fail without a decision
-    actor: str = ""  # who skips events
+    skip: Sequence[str] = ()  # positions of events that process managers skip
+    fail: Sequence[str] = ()  # positions of commands that fail without a decision
+    actor: str = ""  # the operator who skips events
 
     def __bool__(self) -> bool:
         return bool(self.accept_loss or self.skip or self.fail)
@@ -58,7 +60,7 @@ class RunPlan:
         return ", ".join(parts)
 
     def remaining_part(self, report: Callable[[str], None]) -> "RunPlan | None":
-        """Return the part of a `--once` plan that no other run works on; None if nothing remains.
+        """Return the part of a `--once` plan that this run must do; None if other runs have done everything.
 
         Waits while another run makes progress.
         """
@@ -92,8 +94,9 @@ def plan_run(
 ) -> RunPlan:
     """Return the plan of a run that decides for these aggregates and runs these process managers.
 
-    With `from_beginning` a new process manager begins at the first event, else at the end of the log. Raises the errors
-    of `prepare`, and `UsageError` for overrides of process managers in a run without process managers.
+    `from_beginning`: a new process manager starts at the first event instead of the end of the log. Raises the errors
+    of `prepare` and `prepare_processes`, and `UsageError` for overrides of process managers in a run without process
+    managers.
     """
     loss_positions = {text: parse_position("--accept-loss", text) for text in overrides.accept_loss}
     aggregate_losses = [text for text, position in loss_positions.items() if not position.process]

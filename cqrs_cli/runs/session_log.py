@@ -1,7 +1,7 @@
-"""The log of a session: the output of Spark's JVM and of its workers.
+"""The log of a Spark session: the output of Spark's JVM and of its workers.
 
-Each session has a log of its own. Logs of earlier sessions are kept, because a service manager may restart a run before
-an operator has read why it ended.
+Each session has its own log. The logs of earlier sessions are kept, because a service manager may restart a run before
+an operator has read the reason of its end.
 """
 
 import os
@@ -14,13 +14,14 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.storage.private import PRIVATE_FILE, PRIVATE_FOLDER, opener
 from cqrs_cli.system.lock import try_lock
 
-#: The number of earlier logs to keep: `run.log.1` is the log of the last session.
+#: The number of earlier logs to keep. `run.log.1` is the log of the previous session.
 KEPT_LOGS = 3
 
 
 @contextmanager
 def session_log(log: Path) -> Iterator[tuple[Path, int]]:
-    """Yield the path of an empty log, and its descriptor: `run.log`, or `run.2.log` while another session uses it.
+    """Yield the path and the file descriptor of an empty log: `run.log`, or `run.2.log` while another session uses
+    `run.log`.
 
     Raises `ConfigurationError` if the log cannot be written.
     """
@@ -38,9 +39,9 @@ def session_log(log: Path) -> Iterator[tuple[Path, int]]:
 
 
 def _open_unused(log: Path) -> tuple[Path, int]:
-    """Open the first log that no session has locked; return its path and descriptor.
+    """Open and lock the first log that no session has locked; return its path and descriptor.
 
-    The driver, the JVM and its workers share the lock of a session.
+    The lock belongs to the descriptor, so the JVM and its workers, which inherit the descriptor, hold the lock, too.
     """
     for number in count(1):
         path = log if number == 1 else log.with_name(f"{log.stem}.{number}{log.suffix}")
@@ -68,7 +69,7 @@ def _open(path: Path) -> int:
 
 
 def _rotate(path: Path) -> None:
-    """Rename the log of the last session, and earlier logs; the oldest is replaced."""
+    """Rename the log of the previous session to `run.log.1`, and so on. The oldest log is replaced."""
     logs = [path, *(path.with_name(f"{path.name}.{number}") for number in range(1, KEPT_LOGS + 1))]
     for newer, older in reversed([*pairwise(logs)]):
         if newer.exists():

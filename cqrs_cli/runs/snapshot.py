@@ -15,27 +15,28 @@ from cqrs_cli.status.running import process_statuses
 
 
 class Rebuild(NamedTuple):
-    """Shards that are being folded from their logs."""
+    """The progress of the shards that are being folded from their logs."""
 
-    shards: int
-    events: int
-    percent: int  # the folded part of all records, events and outcomes
+    shards: int  # number of these shards
+    events: int  # number of their events
+    percent: int  # percentage of their records (events and outcomes) that are folded
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The progress of a run so far. Dicts have a value for each partition."""
+    """The progress of a run so far."""
 
-    polled_at: float  # monotonic seconds
-    counts: dict[Partition, Counts] = field(default_factory=dict)
-    lag: int = 0  # undecided commands, including commands that a client's open transaction hides
-    cpu_seconds: float = 0.0  # CPU seconds of the tasks, known at the end
-    lags: dict[Partition, int] = field(default_factory=dict)
-    reports: dict[Partition, OwnerReport] = field(default_factory=dict)
+    polled_at: float  # time of the poll, monotonic seconds
+    counts: dict[Partition, Counts] = field(default_factory=dict)  # decisions of this run in each partition
+    lag: int = 0  # number of undecided commands, including commands that a client's open transaction hides
+    cpu_seconds: float = 0.0  # CPU seconds of the tasks; 0 until the run ends
+    lags: dict[Partition, int] = field(default_factory=dict)  # `lag` of each partition
+    reports: dict[Partition, OwnerReport] = field(default_factory=dict)  # latest report of each owner
     silent: frozenset[Partition] = frozenset()  # partitions whose owner has stopped sending reports
     unowned: tuple[Partition, ...] = ()  # partitions that no owner has claimed since their task was submitted
-    resubmissions: int = 0  # the number of resubmitted tasks
-    process_progress: ProcessProgress | None = None  # the progress of the run's processes, if it has any
+    resubmissions: int = 0  # number of resubmitted tasks
+    #: The progress of the run's process managers; None without any.
+    process_progress: ProcessProgress | None = None
 
     def rebuild_progress(self) -> Rebuild | None:
         """Return the progress of the shards that are being folded from their logs; None if there is no such shard."""
@@ -53,7 +54,7 @@ class Snapshot:
         )
 
     def waiting_partitions(self) -> dict[Partition, str]:
-        """Return the partitions in which no owner decides, each with the step or reason."""
+        """Return partition → step of its owner, or another reason, for the partitions in which no owner decides."""
         reasons = dict.fromkeys(self.unowned, "no owner")
         for partition in self.lags:
             report = self.reports.get(partition)
@@ -64,12 +65,12 @@ class Snapshot:
         return dict(sorted(reasons.items()))
 
     def is_standby(self) -> bool:
-        """True if partitions are not decided, and each of them waits for another run to end."""
+        """True if some partitions have no owner that decides, and all of them wait for another run to end."""
         steps = set(self.waiting_partitions().values())
         return steps == {"standby"}
 
     def unowned_names(self) -> list[str]:
-        """Return the names of the partitions without an owner, and of the subscriptions without an owner."""
+        """Return the names of the partitions and subscriptions without an owner."""
         subscriptions = [] if self.process_progress is None else self.process_progress.unowned
         return [
             *map(partition_name, self.unowned),
@@ -77,7 +78,7 @@ class Snapshot:
         ]
 
     def partition_statuses(self) -> list[PartitionStatus]:
-        """Return the status of each partition that the run decides, and of each subscription of its processes."""
+        """Return the status of each partition of the run's aggregates, and of each subscription."""
         waiting = self.waiting_partitions()
         statuses = [
             PartitionStatus(
@@ -96,11 +97,11 @@ class Snapshot:
         return [*statuses, *process_statuses(self.process_progress)]
 
     def waiting_by_name(self) -> dict[str, str]:
-        """Return the names of the partitions without progress at present, each with the reason."""
+        """Return partition name → reason, for the partitions without progress at present."""
         return idle_partitions(self.partition_statuses())
 
     def total(self, name: str, aggregate: str | None = None) -> int:
-        """Return a count summed over the partitions, of one aggregate or all."""
+        """Return the sum of a count over the partitions of one aggregate, or of all. `name`: a field of `Counts`."""
         return sum(
             getattr(counts, name)
             for partition, counts in self.counts.items()

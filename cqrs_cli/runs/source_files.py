@@ -1,4 +1,4 @@
-"""The source files of a project: its settings, and the code of its aggregates and process managers."""
+"""Reads and compares the source files of a project: its settings, and the code of aggregates and process managers."""
 
 import hashlib
 import time
@@ -13,7 +13,7 @@ Sources = Mapping[Path, bytes]
 
 
 def read_sources(root: Path, package: str) -> Sources:
-    """Return the Python files of the project's aggregates and processes, and its settings, each with its content."""
+    """Return the contents of the Python files of the project's aggregates and process managers, and of its settings."""
     folders = root / package.replace(".", "/"), root / PROCESSES
     files = [*(file for folder in folders for file in folder.rglob("*.py")), root / "cqrs.toml"]
     sources = {}
@@ -26,7 +26,7 @@ def read_sources(root: Path, package: str) -> Sources:
 
 
 def sources_digest(sources: Sources) -> str:
-    """Return a digest of paths and contents, which differs for different files."""
+    """Return a digest of all paths and contents."""
     digest = hashlib.sha256()
     for path, content in sorted(sources.items()):
         digest.update(f"{path} {len(content)} ".encode(errors="surrogateescape") + content)
@@ -48,8 +48,8 @@ class SourceWatch:
         self._sources, self._checked_at = read_sources(root, package), time.monotonic()
 
     def check_if_due(self) -> None:
-        """Raise `CqrsError`, exit code 1, if files have changed: a run cannot load its code a second time, so a
-        service manager must start the run again.
+        """Raise `CqrsError`, exit code 1, if files have changed and a check is due. A process cannot load the code a
+        second time, so a service manager must start the run again.
 
         Call it only while the run owns no partition, because an active run continues with the code that it has loaded.
         """

@@ -1,5 +1,5 @@
-"""The takeover of a run by a later run: which partitions the later run has claimed, and the command line that continues
-with the other partitions.
+"""Observes the takeover of a run by a later run: the partitions that the later run has claimed, and the command line
+for the aggregates and process managers that it has left.
 """
 
 import time
@@ -14,13 +14,13 @@ from cqrs_cli.runs.run_partitions import RunPartition
 
 
 class Takeover:
-    """The partitions of a run that a later run has claimed, as far as polls have shown."""
+    """The partitions of this run that a later run has claimed, according to the polls so far."""
 
     def __init__(
         self, plan: Plan, process_plan: ProcessPlan | None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._is_standby = plan.timing.standby_timeout is not None
-        # Partition → a claim of this run, with which the committed claims are compared.
+        # Partition → a claim of this run, to compare committed claims with it.
         self._own_claims: dict[RunPartition, Claim] = {
             partition: plan.claim(partition, 0) for partition in plan.partitions()
         }
@@ -28,7 +28,7 @@ class Takeover:
             self._own_claims |= {
                 partition: process_plan.claim(partition, 0) for partition in process_plan.subscriptions
             }
-        self._clock, self._last_claim_at = clock, 0.0
+        self._clock, self._last_claim_at = clock, 0.0  # when the later run last claimed a partition
         self._later_runs: dict[RunPartition, str] = {}  # partition → the later run that has claimed it
 
     def observe_claims(self, claims: Mapping[RunPartition, CommittedClaim]) -> None:
@@ -45,16 +45,15 @@ class Takeover:
     def has_stalled(self, timeout: float) -> bool:
         """True if the later run has claimed a partition, but no further partition for `timeout` seconds.
 
-        Always False in a standby run, which waits for its turn.
+        Always False if this run is a standby run, because it expects that another run is active.
         """
         return (
             bool(self._later_runs) and not self._is_standby and self._clock() - self._last_claim_at > timeout
         )
 
     def explain_error(self, error: TakenOverError) -> TakenOverError:
-        """Return an error that names the partitions taken over, and the command line that continues with the others.
-
-        If all partitions were taken over, return `error` unchanged.
+        """Return an error with the aggregates and process managers that were taken over, and the command line for the
+        others. Return `error` if the later run has taken over everything.
         """
         later_runs = {_prefix_and_name(partition): run for partition, run in self._later_runs.items()}
         remaining_names = set(map(_prefix_and_name, self._own_claims)) - set(later_runs)
@@ -72,7 +71,7 @@ class Takeover:
 
 
 def _prefix_and_name(partition: RunPartition) -> tuple[str, str]:
-    """Return the name in messages: `("", "order")` for an aggregate, `("process", "checkout")` for a process."""
+    """Return `("", "order")` for a partition of an aggregate, `("process", "checkout")` for a subscription."""
     return ("", partition.aggregate) if isinstance(partition, Partition) else ("process", partition.process)
 
 

@@ -1,4 +1,4 @@
-"""A task of a run: it starts a supervisor for each of its partitions, each in a thread, and watches them."""
+"""A task of a run: it runs the supervisor of each of its partitions in a thread, and watches them."""
 
 import gc
 import os
@@ -28,19 +28,21 @@ from cqrs_cli.system.limits import Needs, owner_needs, raise_soft_limits
 from cqrs_cli.system.memory import without_garbage_collection
 from cqrs_cli.telemetry.otel.tracing import tracing
 
-#: The number of new objects after which a garbage collection runs, for cycles in a user's code. Batches in progress
-#: hold fewer objects, so they cause no collection.
+#: The number of new objects after which garbage is collected, in case a user's code creates cycles. Batches in progress
+#: have fewer objects, so they cause no collection.
 MAX_GARBAGE = 300_000
 
 
 def own_partitions(
     plan: Plan, partitions: Sequence[RunPartition], attempt: int, process_plan: ProcessPlan | None = None
 ) -> Iterator[OwnerExit[Any]]:
-    """Own these partitions until all owners have ended; yield the result of each.
+    """Own these partitions until all owners have ended; yield a result for each partition.
 
-    Before any claim the task checks the resources for all partitions: if they are missing, the previous run continues.
+    `attempt`: the number of the task's attempt. Before any claim, the task checks the resources for all partitions, so
+    that the previous run continues if they are missing.
 
-    An orphan, whose parent process is gone, ends without a result: a driver that still waits must see the task as lost.
+    If the parent process has died (the task is an orphan), the task exits without a result, so that the driver counts
+    it as lost.
     """
     failpoints.arm()
     close_sockets_in_children()
@@ -72,7 +74,7 @@ def own_partitions(
 
 
 def _task_needs(plan: Plan, partitions: Sequence[RunPartition]) -> Needs:
-    """Return the resources that a task needs. Only partitions of aggregates have shards, which take address space."""
+    """Return the resources that a task needs. Only partitions of aggregates have shards, which need address space."""
     shards = sum(isinstance(partition, Partition) for partition in partitions)
     return Needs(
         owner_needs(len(partitions), plan.brokers).descriptors, owner_needs(shards, plan.brokers).bytes
@@ -82,7 +84,9 @@ def _task_needs(plan: Plan, partitions: Sequence[RunPartition]) -> Needs:
 def _deciding_supervisors(
     plan: Plan, partitions: list[Partition], attempt: int, stop_event: threading.Event
 ) -> list[DecidingSupervisor]:
-    """Return a supervisor for each of these partitions, with the code of its aggregate. No supervisor has started."""
+    """Return a supervisor for each of these partitions, with the code of its aggregate. The supervisors are not
+    started.
+    """
     if not partitions:
         return []
     plan = replace(plan, cache_bytes=plan.cache_bytes // len(partitions))
@@ -117,10 +121,12 @@ class _TaskSupervisors:
         self._checkpointer = Checkpointer(deciding_supervisors)
         self._watchdog = Watchdog(timing.decide_timeout)
 
-    # The loops create few cycles, so no collection pauses them. `_check_owners` collects the cycles of a user's code.
+    # Python's own collections would pause the loops. `_check_owners` collects the cycles that a user's code creates.
     @without_garbage_collection()
     def run(self) -> None:
-        """Watch until all supervisors have ended. If the task is an orphan, its process exits."""
+        """Start the threads, and watch them until all supervisors have ended. If the task is an orphan, the process
+        exits.
+        """
         for thread in self._threads:
             thread.start()
         while any(thread.is_alive() for thread in self._threads) and not self._is_orphan_overdue():
@@ -156,13 +162,14 @@ class _TaskSupervisors:
             gc.collect(1)
 
     def _is_orphan_overdue(self) -> bool:
-        """True if the task is an orphan, and the time for its owners to end is over."""
+        """True if the task has been an orphan for so long that it no longer waits for its owners."""
         return bool(self._orphaned_at) and time.monotonic() - self._orphaned_at > self._timing.orphan_timeout
 
     def _report_progress(self) -> bool:
-        """Send the reports, and restart the watchdog's timer; return False for an orphan.
+        """Send the reports, and restart the watchdog's timer. Return False if the task is an orphan.
 
-        Also called while the last checkpoints are written; an orphan must not write them.
+        It is also called while the last checkpoints are written: False stops the writing, because an orphan must not
+        write checkpoints.
         """
         for supervisor in self._supervisors:
             supervisor.send_reports()
