@@ -1,4 +1,6 @@
-"""The driver of `cqrs check --log`: finds the events that the code cannot read. Each partition has a Spark task."""
+"""The driver of `cqrs check --log`: finds the events that an aggregate's code cannot read. Each partition of the events
+topic has a Spark task.
+"""
 
 from functools import partial
 from pathlib import Path
@@ -17,14 +19,20 @@ if TYPE_CHECKING:
 
 
 def plan_reading(connection: Connection, topics: Topics, package: str, root: Path) -> ReadPlan:
-    """Return the plan to read all events that are committed now. Raises `ConfigurationError` if there is no topic."""
+    """Return the plan to read all events that are committed now.
+
+    Raises `ConfigurationError` if the events topic does not exist.
+    """
     count = readers.partition_count(connection, topics.events)
     bounds = complete_bounds(connection, topics, range(count))
     return ReadPlan(connection, topics, package, root, bounds)
 
 
 def read_log(context: "SparkContext", plan: ReadPlan) -> tuple[int, list[UnreadableType]]:
-    """Return the number of events, and the unreadable events; raises the gravest error of the tasks."""
+    """Return the number of events that were read, and the event types that the code cannot read.
+
+    Raises the gravest error of the tasks.
+    """
     results, partitions = result_accumulator(context, ReadResult), range(len(plan.bounds))
     job = partial(run_on_workers, context, partitions, partial(_check_task, plan), results)
     results_by_partition = run_job(context, results, job, lambda results: None, partitions)
@@ -34,5 +42,5 @@ def read_log(context: "SparkContext", plan: ReadPlan) -> tuple[int, list[Unreada
 
 
 def _check_task(plan: ReadPlan, partition: int) -> ReadResult:
-    """The task that Spark runs on a worker."""
+    """Read one partition on a Spark worker."""
     return read_partition(with_shipped_code(plan), partition)

@@ -1,6 +1,7 @@
-"""The driver of `cqrs project`: it runs long-running tasks on Spark, or, for a small backlog, threads of this process.
+"""The driver of `cqrs project`: it projects events in long-running tasks on Spark, or, for a small backlog, in threads
+of this process.
 
-The progress is read from the database, which stores the position of each partition.
+The progress is read from the read model's database, which stores the position of each source partition.
 """
 
 import threading
@@ -37,13 +38,14 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.accumulators import Accumulator
 
-#: Seconds between two polls of the ends of the logs.
+#: Seconds between two requests for the end offsets of the source partitions.
 _ENDS_INTERVAL = 2.0
 
-#: The number of records that this process projects in the time in which Spark starts: at least five seconds.
+#: The number of records that this process projects while Spark would start, which takes at least five seconds.
 SMALL_BACKLOG = 100_000
 
-#: A function that projects a plan to its end_offsets, or for ever: in this process, or on Spark.
+#: Runs the projection of a plan, in this process or on Spark, up to the plan's `end_offsets`; for ever if these are
+#: None.
 RunProjection = Callable[[ProjectionPlan], ProjectionProgress]
 
 
@@ -54,9 +56,9 @@ def run_projection(
     show: Callable[[ProjectionProgress], None],
     report: Callable[[str], None],
 ) -> ProjectionProgress:
-    """Project every partition of the plan until its end_offsets are reached, or for ever; return the progress.
+    """Run the projection on Spark up to the plan's `end_offsets`, for ever if these are None; return the progress.
 
-    Raises the error that ended the run.
+    Raises the error that ended the projection.
     """
     with DatagramListener(driver_address(context)) as task_messages, closing(_ProgressReader(plan)) as reader:
         return run_tasks(
@@ -70,7 +72,7 @@ def run_in_process(
     show: Callable[[ProjectionProgress], None],
     report: Callable[[str], None],
 ) -> ProjectionProgress:
-    """Run a projection as `run_projection` does, but in this process: a thread for each partition, no Spark."""
+    """Run a projection as `run_projection` does, but in this process, with a thread for each source partition."""
     with closing(_ProgressReader(plan)) as reader:
 
         def show_progress(stopping: threading.Event) -> None:
@@ -83,7 +85,7 @@ def run_in_process(
 
 
 def is_small_backlog(plan: ProjectionPlan) -> bool:
-    """True if this process would project all present events before Spark had started."""
+    """True if this process projects all present events before Spark would have started."""
     with closing(_ProgressReader(plan)) as reader:
         return reader.read_progress().lag <= SMALL_BACKLOG
 
@@ -96,7 +98,7 @@ def _project_task(
     _: int,
     data: Iterable[int],
 ) -> Iterator[int]:
-    """The function that Spark runs on a worker. The last two parameters are Spark's partition index and its data."""
+    """Project these partitions on a Spark worker. The last two parameters are those of `Task`."""
     from cqrs_cli.following.projections.task import run_task
 
     root, aggregates = code_root(PACKAGE, plan.root), code_root(plan.package, plan.root)
@@ -106,7 +108,7 @@ def _project_task(
 
 
 class _ProgressReader:
-    """Reads a projection's progress from its database and the logs."""
+    """Reads a projection's progress: its positions from the database, the ends of its source partitions from Kafka."""
 
     def __init__(self, plan: ProjectionPlan) -> None:
         self._plan = plan
@@ -117,7 +119,7 @@ class _ProgressReader:
         self._last_progress = ProjectionProgress(time.monotonic(), {}, self._ends, is_shadow=plan.is_shadow)
 
     def read_progress(self) -> ProjectionProgress:
-        """Return the current progress; if the database or the broker is away, the progress of the last poll."""
+        """Return the current progress; if the database or the broker does not answer, the last progress."""
         try:
             if self._plan.end_offsets is None and time.monotonic() - self._ends_read_at > _ENDS_INTERVAL:
                 self._ends_read_at = time.monotonic()
@@ -137,8 +139,8 @@ class _ProgressReader:
         return self._last_progress
 
     def check_topics(self) -> None:
-        """Raise `ContradictionError` if a topic is gone: a consumer may notice that after minutes, or never. Raise
-        `PartitionsAddedError` if a topic has more partitions: only a new plan has the new partitions.
+        """Raise `ContradictionError` if a source topic was deleted: a consumer may notice that after minutes, or never.
+        Raise `PartitionsAddedError` if a source topic has more partitions: this plan does not have the new partitions.
         """
         partition_counts = self._topics.check_if_due()
         if self._plan.end_offsets is None:
@@ -149,8 +151,8 @@ class _ProgressReader:
 
 
 class _ProjectionWork(LongWork[ProjectorResult, ProjectionProgress]):
-    """The work of a projection. A stopped task needs no fence: rows and position are written in one database
-    transaction, which fails if another task has taken the partition over.
+    """The work of a projection. Its tasks can be cancelled without a fence: they write rows and position in one
+    database transaction, which fails if another task has taken the partition over.
     """
 
     group, result_type = "cqrs-project", ProjectorResult
@@ -166,9 +168,9 @@ class _ProjectionWork(LongWork[ProjectorResult, ProjectionProgress]):
         super().__init__(f"cqrs project {plan.name}", len(plan.sources), Timing(), plan.end_offsets is None)
         self._plan, self._task_messages, self._show, self._report = plan, task_messages, show, report
         self._reader, self._last_progress = reader, reader.read_progress()
-        # Number of a source → the position at which the source's task began.
+        # Number of a source partition → its position when its task was last submitted.
         self._start_positions: dict[int, int] = {}
-        self._resubmissions = 0  # the number of resubmitted tasks
+        self._resubmissions = 0  # number of resubmissions of tasks, after the first submission
 
     def task(
         self, partitions: Assignment, submission: int, results: "Accumulator[dict[int, ProjectorResult]]"
@@ -180,7 +182,7 @@ class _ProjectionWork(LongWork[ProjectorResult, ProjectionProgress]):
         self._start_positions |= self._known_positions(partitions)
 
     def _known_positions(self, partitions: Assignment) -> dict[int, int]:
-        """Return the positions of these sources as of the last poll, without the sources that have not been read."""
+        """Return partition number → position as of the last poll, without the partitions that have no position yet."""
         positions, sources = self._last_progress.positions, self._plan.sources
         return {number: positions[sources[number]] for number in partitions if sources[number] in positions}
 

@@ -1,6 +1,6 @@
-"""The driver of `cqrs run`: one run owns the partitions of aggregates, and the subscriptions of process managers.
+"""The driver of `cqrs run`: a run owns the partitions of aggregates, and the subscriptions of process managers.
 
-The progress is read from the claims.
+The driver learns the progress from the owners' claims in Kafka.
 """
 
 import time
@@ -49,9 +49,9 @@ def run_owners(
     process_plan: ProcessPlan | None = None,
     sources: SourceWatch | None = None,
 ) -> Snapshot:
-    """Own every partition of the plans until `--once` is done, or for ever; return the progress.
+    """Own every partition of the plans, up to the plans' end offsets (`--once`) or for ever; return the progress.
 
-    `sources`: the source files that a standby run has loaded.
+    `sources`: a watch on the source files that a standby run has loaded.
 
     Raises the error that ended the run. When the function returns or raises, this run owns no partition: each has been
     fenced.
@@ -74,7 +74,7 @@ def run_owners(
 
 
 class RunWork(LongWork[OwnerExit[Any], Snapshot]):
-    """The work of a run. Its owners stop when this driver or a later run fences them."""
+    """The work of a run. An owner stops when this driver or a later run fences it."""
 
     group, result_type, can_reassign = "cqrs-run", OwnerExit, True
 
@@ -132,10 +132,10 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
             yield f"{transaction.hidden_records_message()}; {transaction.hint(self._plan.connection)}"
 
     def check_topics(self) -> None:
-        """Raise `PlanChangedError` in a standby run whose topics have changed, `CqrsError` for changed source files.
+        """In a standby run, raise `PlanChangedError` if the topics have changed, `CqrsError` if a source file has.
 
         Raise `PartitionsAddedError` if a topic has more partitions and this run has only subscriptions. A run that also
-        decides reports the error once and continues, because no event is lost.
+        decides commands reports the new partitions once and continues: the next run reads their events.
         """
         if self._watch is not None:
             self._watch.check(self._progress.owned_partitions)
@@ -155,8 +155,10 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
             self._new_partitions_reported = True
 
     def is_over(self, results: Sequence[OwnerExit[Any]]) -> bool:
-        """True if these results end the run. The takeover of an owner does not end it: a later run takes over
-        partitions one by one, and fencing the other partitions would leave them without an owner until their turn.
+        """True if these results end the run, or if a takeover by a later run has stalled.
+
+        The takeover of one partition does not end this run: a later run takes the partitions over one by one, and those
+        which wait for their turn keep their owner in this run.
         """
         other_results = [result for result in results if not isinstance(result.error, TakenOverError)]
         return super().is_over(other_results) or self._progress.takeover.has_stalled(
@@ -183,17 +185,20 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
         return self._progress.describe_suspects(self._partitions_of(partition_numbers))
 
     def stop_tasks(self, jobs: Sequence[LongJob[OwnerExit[Any]]]) -> None:
-        """Fence every partition that this run still owns: its owners return by themselves, and close their shards."""
+        """Fence every partition that this run still owns. Its owners then return by themselves, and close their
+        shards.
+        """
         retire(self._plan)
         if self._process_plan is not None:
             retire_processes(self._process_plan)
 
     def abort_tasks(self, jobs: Sequence[LongJob[OwnerExit[Any]]]) -> bool:
-        """Request the end of the tasks, and fence the owned partitions. Tasks that write their last checkpoints have
-        time to finish. Then cancel the remaining tasks, and fence partitions that they have claimed in the meantime:
-        Spark kills their workers only after up to two seconds.
+        """Ask the tasks to end, and fence the owned partitions. Tasks that write their last checkpoints have time to
+        finish. Then cancel the remaining tasks, and fence the partitions that they have claimed in the meantime: Spark
+        kills their workers up to two seconds later.
 
-        Without a broker no partition can be fenced, and no owner learns of the end: all tasks are cancelled at once.
+        If the broker does not answer, no partition can be fenced, and no owner learns of the end: all tasks are
+        cancelled at once. Return False in this case.
         """
         if not jobs:
             return True
@@ -247,7 +252,7 @@ def _own_task(
     _: int,
     data: Iterable[int],
 ) -> Iterator[int]:
-    """The function that Spark runs on a worker. The last two parameters are Spark's partition index and its data."""
+    """Own these partitions on a Spark worker. The last two parameters are those of `Task`."""
     from pyspark import TaskContext
 
     from cqrs_cli.runs.task import own_partitions

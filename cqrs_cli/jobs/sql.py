@@ -1,7 +1,7 @@
-"""The driver of `cqrs sql`: Spark queries over views of a project's topics and states, with a task for each partition
-of a state view.
+"""The driver of `cqrs sql`: Spark queries over views of a project's topics, and of its aggregates' states.
 
-A view is created when the first query names it, because the creation of each view takes Spark some time.
+A state view has a task for each partition. A view is created only when a query names it, because Spark needs some time
+for each view.
 """
 
 import re
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
     from cqrs_cli.settings.settings import Settings
 
-#: Spark's settings for every query: times in UTC, and JSON rows that contain null columns, too.
+#: Spark's settings for every query: times are in UTC, and JSON rows also contain the columns that are null.
 _SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.jsonGenerator.ignoreNullFields": "false"}
 
-#: Spark's properties if the project has a keyring, so that no personal value stays on a disk. Spark encrypts spilled
-#: data with a key in memory. Its log is off once it has started, because the log would quote values of a failed query.
+#: Spark's properties for a project with a keyring: no personal value may stay on a disk. Spark encrypts the data that
+#: it spills with a key in memory. Its log is off after the start, because it would quote values of a failed query.
 #: `--conf` overrides these properties.
 PRIVATE = {
     "spark.io.encryption.enabled": "true",
@@ -43,15 +43,16 @@ PRIVATE = {
     "spark.executor.syncLogLevel.enabled": "true",
 }
 
-#: The last line of a worker's traceback for an error of cqrs.
+#: Matches the last line of a worker's traceback for an error of cqrs; the groups are the error's class and message.
 _CQRS_ERROR = re.compile(r"(?:^|worker: )(?:cqrs_cli\.errors\.)?(\w+Error): (.+)$", re.MULTILINE)
 
 _WORD = re.compile(r"\w+")
 
-#: Times in text have six digits, as in events, so no microsecond is lost.
+#: Times as text have six decimal places of a second, as in events, so no microsecond is lost.
 _TIME_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 
-#: CSV as in RFC 4180: quotes are doubled, and blanks are kept. Null and an empty text are both an empty cell.
+#: Spark's options for CSV as in RFC 4180: quotes are doubled, and blanks are kept. Null and an empty text are both an
+#: empty cell.
 _CSV = {
     "header": "true",
     "escape": '"',
@@ -63,13 +64,13 @@ _CSV = {
 
 
 def text_columns(result: "DataFrame") -> "DataFrame":
-    """Return the result with times as text, and lists and objects as JSON: neither Python nor CSV changes such texts.
+    """Return the result with times as text, and with lists and objects as JSON: neither Python nor CSV changes these.
 
     Python would convert a time to the local time zone, where the latest times may exceed Python's calendar.
     """
     from pyspark.sql import functions, types
 
-    # The names of a result may repeat.
+    # A result may have several columns with the same name.
     renamed_result = result.toDF(*(f"c{number}" for number in range(len(result.columns))))
     columns = []
     for field, name in zip(renamed_result.schema, result.columns, strict=True):
@@ -92,7 +93,7 @@ def json_lines(result: "DataFrame") -> "DataFrame":
 
 
 def split_queries(text: str) -> list[str]:
-    """Return the queries of a text, which semicolons separate; semicolons in quotes and comments do not count."""
+    """Return the queries in a text, separated by semicolons; semicolons in quotes and comments do not count."""
     token = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|;", re.DOTALL)
     texts, start = [], 0
     for match in token.finditer(text):
@@ -119,9 +120,9 @@ class SqlSession:
         time_or_positions: str | Callable[[str], Mapping[int, int]] | None = None,
         flags: Mapping[str, str] | None = None,
     ) -> None:
-        """`time_or_positions`: a time (RFC 3339), or a function from a topic to the offset of each of its partitions,
-        which raises `UsageError` for a topic without offsets. `flags`: the options of the data source that choose the
-        cluster and its topics.
+        """`time_or_positions` limits the events of the state views: a time (RFC 3339), or a function from an events
+        topic to {partition: end offset}, which raises `UsageError` for a topic without offsets. `flags`: the options of
+        the data source that choose the cluster and its topics.
         """
         self._context, self._connection, self._settings = context, connection, settings
         self._time_or_positions = time_or_positions
@@ -142,7 +143,9 @@ class SqlSession:
         return sorted([*self._topic_views, *self._state_views], key=str.lower)
 
     def query(self, text: str) -> "DataFrame":
-        """Return the result of a query; raises `UsageError` for a text that Spark does not understand."""
+        """Return the result of a query, which Spark computes when it is read. Raises `UsageError` for a text that Spark
+        does not understand.
+        """
         with self.one_line_errors():
             self._create_named_views(text)
             return self._spark.sql(text)
@@ -158,7 +161,7 @@ class SqlSession:
 
     @contextmanager
     def one_line_errors(self) -> Iterator[None]:
-        """Convert every error that Spark raises in the block into an error of one line."""
+        """Convert every error that Spark raises in the block into a `CqrsError` with a message of one line."""
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
         from pyspark.logger import PySparkLogger
@@ -173,15 +176,16 @@ class SqlSession:
         self.check_results()
 
     def check_results(self) -> None:
-        """Raise the gravest error of the tasks that folded states: a failed task returned no rows or too few."""
+        """Raise the gravest error of the tasks that folded states: without it, rows would be missing silently."""
         for results in self._results:
             raise_gravest(results.value.values())
 
     def _create_named_views(self, text: str) -> None:
-        """Create the views that a query names.
+        """Create the views that the query `text` names. A query with SHOW, such as `SHOW VIEWS`, creates all views of
+        existing topics.
 
-        SHOW creates all views of existing topics. If `time_or_positions` is a function, SHOW creates only the views of
-        states that the query names, because the function may have no offsets for some topics.
+        Exception: if `time_or_positions` is a function, SHOW creates only the state views that the query names, because
+        the function may have no offsets for some topics.
         """
         words = {word.lower() for word in _WORD.findall(text)}
         for name in self.names:

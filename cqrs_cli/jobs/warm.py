@@ -1,4 +1,4 @@
-"""The job of `cqrs warm`: starts a Spark that loads the classes of all jobs, and archives them at its end."""
+"""The job of `cqrs warm`: it starts Spark, whose JVM loads the classes that jobs use, and archives them at its exit."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -28,7 +28,7 @@ _MEMORY = 1024  # MiB of an executor: Spark's default
 
 
 def warm_spark(java: Path, report: Callable[[str], None]) -> Path:
-    """Write the archive of Spark's driver for this `java`, if there is none; return its path.
+    """Write the class data archive of Spark's driver for this `java`, if there is none; return its path.
 
     Raises the errors of `ClassArchive.write` and of a session.
     """
@@ -36,7 +36,7 @@ def warm_spark(java: Path, report: Callable[[str], None]) -> Path:
 
 
 def warm_executors(java: Path, report: Callable[[str], None]) -> Path:
-    """Write the archive of a cluster's executors for this `java`, if there is none; return its path.
+    """Write the class data archive of a cluster's executors for this `java`, if there is none; return its path.
 
     Raises the errors of `ClassArchive.write` and of a session.
     """
@@ -70,17 +70,17 @@ def _run_executor_once(java: Path, options: Sequence[str]) -> None:
             context.parallelize([1], 1).map(str).count()
             children = cluster_jvm.jvm.java.lang.ProcessHandle.current().children().toList()
             start_times = {child.pid(): start_time(child.pid()) for child in children}
-        # An executor writes the archive when it exits. The cluster's worker, which is gone by now, would kill an
-        # executor that takes more than ten seconds.
+        # An executor writes the archive when it exits. By now the cluster's worker is gone: it would have killed an
+        # executor whose exit takes more than ten seconds.
         for pid, process_start in start_times.items():
             if process_start is not None:
                 terminate(pid, process_start, WRITE_TIMEOUT)
 
 
 def _start_cluster(cluster_jvm: "ClientServer", folder: Path) -> str:
-    """Return the URL of a standalone cluster with one worker, inside a JVM; similar to Spark's LocalSparkCluster.
+    """Start a standalone cluster with one worker in this JVM; return the master's URL. The worker works in `folder`.
 
-    LocalSparkCluster would write into the folder in which PySpark is installed.
+    Spark's own LocalSparkCluster would write into the folder in which PySpark is installed.
     """
     spark, none = cluster_jvm.jvm.org.apache.spark, cluster_jvm.jvm.scala.Option.empty()
     conf, address = spark.SparkConf(), "127.0.0.1"

@@ -1,6 +1,6 @@
-"""The driver of `cqrs whatif`: decides the historic commands of an aggregate again, with other code.
+"""The driver of `cqrs whatif`: decides the historic commands of an aggregate again, with the changed code (`--with`).
 
-There is a task for each partition; after a repartitioning, for each original partition and its descendants.
+There is a Spark task for each partition; after a repartitioning, for each original partition with its descendants.
 
 The job writes to no topic.
 """
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings
 
 
-#: The maximum number of differences in a batch for Spark.
+#: The maximum number of differences in an Arrow batch for Spark.
 ROWS_PER_BATCH = 1_000
 
 
@@ -48,15 +48,15 @@ class WhatifSummary(NamedTuple):
 
     commands: int  # number of commands that were decided again
     aggregates: int  # number of aggregates that these commands address
-    skipped_commands: int  # commands that owners failed without a decision by the code
-    incomplete_partitions: list[int]  # partitions where retention has deleted requested commands
-    counts: Counter[Label]  # label (kind, old result, new result) → number of differences
-    examples: dict[Label, list[HistoryDifference]]  # label → first differences
-    seconds: float
+    skipped_commands: int  # number of commands that owners had failed without a call of `decide`
+    incomplete_partitions: list[int]  # partitions from which retention has deleted requested commands
+    counts: Counter[Label]  # label (kind, result in the log, simulated result) → number of differences
+    examples: dict[Label, list[HistoryDifference]]  # label → its first differences
+    seconds: float  # duration
 
     @property
     def differing_decisions(self) -> int:
-        """The number of commands that the other code decides differently."""
+        """The number of commands that the changed code decides differently."""
         return sum(count for (kind, *_), count in self.counts.items() if kind != "state")
 
     @property
@@ -74,8 +74,12 @@ def plan_whatif(
     until: int | None = None,
     ends: Mapping[int, int] | None = None,
 ) -> WhatifPlan:
-    """Return the plan of the simulation. `since` and `until` are in ms; `ends` has an offset for each partition of
-    commands, instead of `until`. Raises `ConfigurationError` for topics that are missing or set up wrongly."""
+    """Return the plan to decide again the commands from the time `since` up to the time `until`, both in ms.
+
+    `module`: the module with the changed code. `ends`, instead of `until`: partition → the end offset of its commands.
+
+    Raises `ConfigurationError` for topics that are missing or set up wrongly.
+    """
     with Admin(connection) as admin:
         described_topics = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
     return WhatifPlan(
@@ -99,7 +103,8 @@ def decide_all_again(
     target: Target | None = None,
     show: Callable[[JobProgress], None] = lambda progress: None,
 ) -> WhatifSummary:
-    """Decide all partitions again; `show` is called several times a second. With a target, write all differences.
+    """Decide the commands of all partitions again; with a target, write all differences to it. `show` gets the progress
+    several times a second.
 
     Raises the gravest error of the tasks; after an error the target is unchanged.
     """
@@ -124,7 +129,7 @@ def decide_all_again(
 
 
 def summarize(results: list[WhatifResult], seconds: float) -> WhatifSummary:
-    """Combine the results of all partitions, in their order."""
+    """Combine the results of all partitions, which are in the order of partitions."""
     counts: Counter[Label] = Counter()
     examples: dict[Label, list[HistoryDifference]] = {}
     for result in results:
@@ -144,7 +149,7 @@ def summarize(results: list[WhatifResult], seconds: float) -> WhatifSummary:
 
 
 def decide_partition_again(plan: WhatifPlan, partition: int) -> WhatifResult:
-    """Return one partition's result. Raises nothing: an error is a value, so Spark sees no failed task."""
+    """Decide the commands of one partition again. Raises nothing: an error is a value, so Spark sees no failed task."""
     result = WhatifResult(partition)
 
     def decide() -> WhatifResult:
@@ -157,14 +162,16 @@ def decide_partition_again(plan: WhatifPlan, partition: int) -> WhatifResult:
 
 
 def _decide_task(plan: WhatifPlan, partition: int) -> WhatifResult:
-    """Decide a partition again on a worker, if there is no target."""
+    """Decide the commands of one partition again on a Spark worker, if there is no target."""
     return decide_partition_again(_with_shipped_code(plan), partition)
 
 
 def _difference_rows(
     plan: WhatifPlan, results: Any, partition_batches: "Iterator[pyarrow.RecordBatch]"
 ) -> "Iterator[pyarrow.RecordBatch]":
-    """The task on a worker: maps partition numbers to their differences; the results go to the accumulator."""
+    """Map partition numbers to their differences on a Spark worker, and add each partition's result to the accumulator
+    `results`.
+    """
     plan = _with_shipped_code(plan)
     for batch in partition_batches:
         for partition in batch.column(0).to_pylist():
@@ -179,7 +186,7 @@ def _difference_rows(
 
 
 def difference_rows(differences: Iterator[HistoryDifference]) -> "Iterator[pyarrow.RecordBatch]":
-    """Yield batches of rows, in which each difference is a line of JSON."""
+    """Yield Arrow batches, in which each difference is a line of JSON."""
     import pyarrow
 
     while batch := list(islice(differences, ROWS_PER_BATCH)):
@@ -188,6 +195,6 @@ def difference_rows(differences: Iterator[HistoryDifference]) -> "Iterator[pyarr
 
 
 def _with_shipped_code(plan: WhatifPlan) -> WhatifPlan:
-    """Return the plan for a worker, where the code comes from archives."""
+    """Return the plan for a Spark worker, which loads both the current and the changed code from shipped archives."""
     module_root = code_root(plan.module.partition(".")[0], plan.module_root)
     return replace(plan, root=code_root(plan.package, plan.root), module_root=module_root)

@@ -1,11 +1,11 @@
 """The process from which Spark forks its Python workers. It replaces PySpark's daemon, so that workers start faster.
 
-The daemon has loaded the modules that the tasks of a run use. No module that is loaded here may start a thread: a fork
+The daemon loads the modules that the tasks of a run use before it forks. No such module may start a thread: a fork
 copies only the thread that forks. The aggregates' code may start threads, so each worker loads that code itself.
 
-Spark puts an archive with PySpark's sources first on the import path. `remove_archives` removes the archive, because
-Python would compile its modules at each start, and each worker would read its directory dozens of times: once after
-each reset of the import caches.
+Spark puts an archive with PySpark's sources first on the import path. `remove_archives` removes it for two reasons.
+Python would compile the archive's modules at each start. Each worker would read the archive's list of files dozens of
+times: once after each reset of the import caches.
 """
 
 import sys
@@ -14,9 +14,9 @@ from pathlib import Path
 
 
 def remove_archives(path: list[str]) -> list[str]:
-    """Return the import path without the archives in the folder of the installed PySpark.
+    """Return the import path `path` without the archives in the folder of the installed PySpark.
 
-    Archives of another Spark stay on the path.
+    Archives of another Spark installation stay on the path.
     """
     spec = PathFinder.find_spec("pyspark", [folder for folder in path if not folder.endswith(".zip")])
     if spec is None or spec.origin is None:

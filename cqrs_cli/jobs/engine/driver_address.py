@@ -11,8 +11,10 @@ if TYPE_CHECKING:
 
 
 def driver_address(context: "SparkContext") -> str:
-    """Return the driver's address for progress reports: `10.0.0.5:9999`, or the host alone if no port is fixed. The
-    host is loopback if the workers are on this machine. Raises `UsageError` for an invalid port.
+    """Return the driver's address for progress reports: `10.0.0.5:9999`, or the host alone if the property
+    `REPORTS_PORT` is not set. The host is loopback if all workers are on this machine.
+
+    Raises `UsageError` for an invalid port.
     """
     host = session_property(context, "spark.driver.host") or "127.0.0.1"
     port = session_property(context, REPORTS_PORT)

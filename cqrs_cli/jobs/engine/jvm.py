@@ -1,6 +1,6 @@
 """Spark's JVM as a child of this process: it prints nothing, and exits whenever this process exits.
 
-The JVM exits when its standard input closes, and the kernel closes this input even if the driver is killed. The JVM's
+The JVM exits when its standard input closes, and the kernel closes this input even if this process is killed. The JVM's
 Python workers exit when their own standard input closes. So no process is left behind, even if no cleanup runs here.
 """
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 #: Seconds from the close of a JVM's input until the JVM is killed.
 EXIT_TIMEOUT = 10.0
 
-#: Matches the messages of the JVM and of spark-submit about wrong arguments.
+#: Matches a message of the JVM or of spark-submit about a wrong argument; the group is its text without the prefix.
 _ERROR_LINE = re.compile(
     r"^(?:Error: |Exception in thread [^:]*: |(?=Invalid )|\S+ \S+ ERROR \w+: )(.+)$", re.MULTILINE
 )
 
-#: The start of a JVM's line about an environment variable with options, such as `Picked up JAVA_TOOL_OPTIONS: …`.
+#: The first words of a line such as `Picked up JAVA_TOOL_OPTIONS: …`, which a JVM prints but which is no error.
 _OPTIONS_LINE_PREFIX = "Picked up "
 
-#: Variables to remove: settings of another Spark on this machine, and settings of Python with which modules behave
-#: differently or fail. The settings of this Spark come from --conf.
+#: Environment variables that the JVM must not inherit: settings of another Spark on this machine, and settings of
+#: Python with which modules behave differently or fail. The settings of this Spark come from --conf.
 _FOREIGN_VARIABLES = (
     "PYSPARK_SUBMIT_ARGS",
     "PYSPARK_GATEWAY_PORT",
@@ -47,7 +47,7 @@ _FOREIGN_VARIABLES = (
     "PYTHONWARNINGS",
 )
 
-#: py4j logs when a JVM is gone. The log is not needed, because an error follows that reports it.
+#: py4j logs that a JVM has exited. The message is dropped, because an error reports the exit.
 logging.getLogger("py4j").addHandler(logging.NullHandler())
 logging.getLogger("py4j").propagate = False
 
@@ -56,7 +56,7 @@ def _is_not_from_py4j(record: logging.LogRecord) -> bool:
     return record.module != "java_gateway"
 
 
-# py4j logs a few messages to the root logger instead of its own, such as Ctrl-C with a traceback.
+# py4j logs a few messages to the root logger instead of its own, such as a traceback for Ctrl-C.
 logging.getLogger().addFilter(_is_not_from_py4j)
 
 
@@ -64,10 +64,14 @@ logging.getLogger().addFilter(_is_not_from_py4j)
 def running_jvm(
     java_path: Path, conf: Mapping[str, str], log: Path, output: int, is_local: bool
 ) -> Iterator["ClientServer"]:
-    """Yield a gateway to a new JVM of the `java_path` Java; the JVM is stopped at the end of the block.
+    """Yield py4j's gateway to a new JVM; the JVM is stopped at the end of the block.
 
-    The output of the JVM and of its workers goes to the descriptor `output` of the file `log`. Raises
-    `ConfigurationError` for arguments that the JVM does not accept, `CqrsError` if the start fails for another reason.
+    `java_path`: the `java` program. `conf`: Spark's properties. `output`: the descriptor of the open
+    file `log`, which gets the output of the JVM and of its workers. `is_local`: the driver and all executors are on
+    this machine.
+
+    Raises `ConfigurationError` for arguments that the JVM does not accept, `CqrsError` if the start fails for another
+    reason.
     """
     timeout = WRITE_TIMEOUT if AT_EXIT_OPTION in conf.get(DRIVER_OPTIONS, "") else EXIT_TIMEOUT
     with _environment(is_local, java_path):
@@ -79,7 +83,9 @@ def running_jvm(
 
 
 def has_exited(context: "SparkContext", timeout: float = 0.0) -> bool:
-    """True if the JVM has exited, or exits within `timeout` seconds. Its connections break shortly before it exits."""
+    """True if the JVM has exited, or exits within `timeout` seconds. A caller whose connection to the JVM broke waits:
+    the connections break shortly before the JVM exits.
+    """
     assert context._gateway is not None
     try:
         context._gateway.proc.wait(timeout)
@@ -93,7 +99,8 @@ def _launch(conf: Mapping[str, str], output: int, log: Path) -> "ClientServer":
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
 
-    # A new session: Ctrl-C and signals to the process group reach only the driver, and the driver then stops the JVM.
+    # In a session of its own the JVM gets neither Ctrl-C nor other signals to the driver's process group: the driver
+    # stops it.
     popen_options = {"stdout": output, "stderr": output, "start_new_session": True}
     launch_jvm: Callable[..., ClientServer] = launch_gateway
     with ThreadPoolExecutor(1) as pool:
@@ -101,21 +108,23 @@ def _launch(conf: Mapping[str, str], output: int, log: Path) -> "ClientServer":
             launch_jvm, SparkConf(loadDefaults=False).setAll(list(conf.items())), popen_kwargs=popen_options
         )
         try:
-            # py4j's first call imports this module, and with it pandas: 0.3 s. Here the import overlaps with the JVM's
-            # start.
+            # py4j's first call imports this module, and with it pandas, in 0.3 s. Imported here, it overlaps with the
+            # JVM's start.
             import pyspark.testing.utils  # noqa: F401
 
             return gateway.result()
         except PySparkRuntimeError:
             raise start_error(log) from None
-        # An interrupted start would leave a JVM that never exits. So wait until the JVM is up, then stop it.
+        # If the start were interrupted, the JVM would never exit. So wait until the JVM runs, then stop it.
         except KeyboardInterrupt:
             _stop(gateway.result())
             raise
 
 
 def start_error(log: Path) -> CqrsError:
-    """Return the error for a JVM that exited during its start, with the cause or the first line of the log."""
+    """Return the error for a JVM that exited during its start, with the cause in the file `log` or the log's first
+    line.
+    """
     text = log.read_text(errors="replace")
     if cause := _ERROR_LINE.search(text):
         return ConfigurationError(
@@ -141,7 +150,10 @@ def _stop(gateway: "ClientServer", timeout: float = EXIT_TIMEOUT) -> None:
 
 @contextmanager
 def _environment(is_local: bool, java_path: Path) -> Iterator[None]:
-    """Set the environment variables that PySpark reads, until the session ends. PySpark starts the `java_path` Java."""
+    """Set the environment variables that PySpark and the JVM read, and restore them at the end of the block.
+
+    PySpark then starts the program `java_path`.
+    """
     import pyspark
 
     variables: dict[str, str | None] = {

@@ -1,7 +1,6 @@
 """Long-running tasks on Spark, such as the tasks of a run. `task_group` submits them.
 
-Each task is a Spark job of its own. Spark ends a whole job if one of its tasks is lost, but a lost task must not stop
-the other tasks.
+Each task is a Spark job of its own. Otherwise the loss of one task would make Spark end the other tasks of its job.
 
 Progress reports bypass Spark, which reports on a task only when the task ends.
 """
@@ -22,29 +21,30 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.accumulators import Accumulator
 
-#: Timeout in seconds for the end of a cancelled job.
+#: Seconds to wait until a cancelled job has ended.
 CANCEL_TIMEOUT = 10.0
 
 _Result = TypeVar("_Result", bound=PartitionResult)  # the result of a partition's owner
 _Progress = TypeVar("_Progress")
 
-#: The function that Spark runs on a worker. Its arguments and its result have no meaning, but Spark requires them.
+#: The function that Spark runs on a worker. Spark requires the arguments (index of the RDD's partition, its elements)
+#: and the result, but they have no meaning here.
 Task = Callable[[int, Iterable[int]], Iterator[int]]
 
 
 class LongWork(ABC, Generic[_Result, _Progress]):
     """The work that long-running tasks do, such as a run. The driver calls the methods.
 
-    The partitions of the work are numbered from 0.
+    The work divides into partitions, numbered from 0. A task gets an `Assignment`: the numbers of its partitions.
     """
 
-    group: ClassVar[str]  # the group of Spark's jobs
+    group: ClassVar[str]  # prefix of the names of Spark's job groups
     result_type: type[_Result]
-    #: True: an additional task may take over partitions from a running task.
+    #: True if an additional task may take over partitions from a running task.
     can_reassign: ClassVar[bool] = False
 
     def __init__(self, title: str, partition_count: int, timing: Timing, is_endless: bool) -> None:
-        """`is_endless`: the tasks run until they are stopped."""
+        """`title`: the work's name in Spark's web UI. `is_endless`: the tasks run until they are stopped."""
         self.title, self.partition_count = title, partition_count
         self.timing, self.is_endless = timing, is_endless
 
@@ -52,16 +52,21 @@ class LongWork(ABC, Generic[_Result, _Progress]):
     def task(
         self, partitions: Assignment, submission: int, results: "Accumulator[dict[int, _Result]]"
     ) -> Task:
-        """Return the function of a task that owns these partitions, and adds each partition's result to `results`."""
+        """Return the function of a task that owns these partitions, and adds each partition's result to `results`.
+
+        `submission`: the number of the submission, which increases during the run.
+        """
 
     def record_submission(self, partitions: Assignment, submission: int) -> None:
-        """Store the submission of a task: claims of its partitions from earlier submissions no longer count."""
+        """Record that a task with these partitions is submitted: claims from its earlier submissions no longer count
+        as progress.
+        """
         return
 
     @abstractmethod
     def poll_progress(self) -> Callable[[], _Progress]:
-        """Poll the progress, in any thread. Return a function that stores the answer and returns the progress; the
-        driver calls this function in its own thread.
+        """Request the progress. May be called in any thread, so it stores nothing: it returns a function that stores
+        the answer and returns the progress, which the driver calls in its own thread.
 
         Raises `UnavailableError` if there is no answer.
         """
@@ -72,14 +77,14 @@ class LongWork(ABC, Generic[_Result, _Progress]):
 
     @abstractmethod
     def new_messages(self) -> Iterable[str]:
-        """Return the tasks' messages since the last call."""
+        """Return the messages of the tasks for the user since the last call."""
 
     def check_topics(self) -> None:
-        """Raise the error that ends the run if topics were deleted or got partitions, which the tasks cannot detect."""
+        """Raise the error that ends the work if a topic was deleted or got partitions: the tasks cannot detect this."""
         return
 
     def is_over(self, results: Sequence[_Result]) -> bool:
-        """True if these results of owners end the run."""
+        """True if these results of owners end the work."""
         return any(self.is_endless or result.error for result in results)
 
     def partition_names(self, partitions: Assignment) -> Sequence[str]:
@@ -87,7 +92,7 @@ class LongWork(ABC, Generic[_Result, _Progress]):
         return ()
 
     def unowned_partitions(self, progress: _Progress) -> Sequence[str]:
-        """Return the names of the partitions without an owner."""
+        """Return the names of the partitions that had no owner at the time of `progress`."""
         return ()
 
     def is_silent(self, partitions: Assignment) -> bool:
@@ -95,36 +100,37 @@ class LongWork(ABC, Generic[_Result, _Progress]):
         return False
 
     def is_rebuilding(self) -> bool:
-        """True while owners do long work before they claim their partitions, such as a rebuild."""
+        """True while an owner rebuilds its shard before it claims the partition, which may take minutes."""
         return False
 
     @abstractmethod
     def made_progress(self, partitions: Assignment) -> bool:
-        """True if the lost task of these partitions made progress, as of the last poll."""
+        """True if the lost task of these partitions had made progress by the last poll."""
 
     def describe_suspects(self, partitions: Assignment) -> Iterable[str]:
-        """Return texts about the suspects in these partitions: records on which their worker may be dying."""
+        """Return a text about each suspect in these partitions: a record that may kill the worker which decides it."""
         return ()
 
     @abstractmethod
     def stop_tasks(self, jobs: "Sequence[LongJob[_Result]]") -> None:
-        """Stop all tasks because the work is over: let them return, or cancel them. It is called again at the end of a
-        run.
+        """Let all tasks return, or cancel them, because the work is over. Idempotent: it is called again after the last
+        task has ended.
         """
 
     @abstractmethod
     def abort_tasks(self, jobs: "Sequence[LongJob[_Result]]") -> bool:
-        """Stop everything, after an error or Ctrl-C. Return False if the progress can no longer be polled."""
+        """Stop all tasks after an error or Ctrl-C. Return False if the progress can no longer be polled."""
 
     @abstractmethod
     def final_progress(self, results: Sequence[_Result]) -> _Progress:
-        """Return the final progress, and report the messages that were not reported yet. Raises the gravest error of
-        the owners.
+        """Report the messages that were not reported yet, and return the final progress.
+
+        Raises the gravest error of the owners.
         """
 
 
 class LongJob(threading.Thread, Generic[_Result]):
-    """One submission of one task, in a thread of its own, which sets `job_ended` when the submission ends."""
+    """One submission of one task: a Spark job. Its thread waits for the job's end, then sets the event `job_ended`."""
 
     def __init__(
         self,
@@ -154,15 +160,15 @@ class LongJob(threading.Thread, Generic[_Result]):
         self._job_ended.set()
 
     def results(self) -> dict[int, _Result]:
-        """Return the results of the task's owners by partition, once the task has ended."""
+        """Return partition → result of its owner; empty until the task has ended."""
         return dict(self._results.value)
 
     def executors(self) -> set[str]:
-        """Return the executors on which the job runs now."""
+        """Return the ids of the executors on which the job runs now."""
         return executors_of(self._context, self._group)
 
     def cancel(self) -> None:
-        """Cancel the job, and wait for its end. A batch in progress is not committed."""
+        """Cancel the job, and wait for its end, at most `CANCEL_TIMEOUT`. A batch in progress is not committed."""
         self.interrupt()
         self.join(CANCEL_TIMEOUT)
 
@@ -174,5 +180,7 @@ class LongJob(threading.Thread, Generic[_Result]):
 
 
 def cancel_all(jobs: Sequence[LongJob[Any]]) -> None:
-    """Cancel these jobs at the same time. A JVM that does not answer costs a limited wait."""
+    """Cancel these jobs at the same time, and wait for their ends, at most `2 * CANCEL_TIMEOUT`: the JVM may not
+    answer.
+    """
     call_concurrently([job.cancel for job in jobs], 2 * CANCEL_TIMEOUT, workers=len(jobs))

@@ -32,7 +32,7 @@ _Plan = TypeVar("_Plan", bound=ReadPlan)
 def result_accumulator(
     context: "SparkContext", result_type: type[_Result]
 ) -> "Accumulator[dict[int, _Result]]":
-    """Return an accumulator of results by partition: a task adds `{partition: result}`."""
+    """Return an accumulator to which each task adds `{partition: result}`."""
     return context.accumulator({}, _ResultMerger())  # type: ignore[arg-type]
 
 
@@ -53,7 +53,9 @@ def run_on_workers(
     task: Callable[[int], _Result],
     results: "Accumulator[dict[int, _Result]]",
 ) -> None:
-    """Run a job: workers call `task` with each of these partitions, and add its result to `results`."""
+    """Run a job, and wait for its end: workers call `task` with each of these partitions, and add its result to
+    `results`.
+    """
     context.parallelize(partitions, len(partitions)).foreach(partial(_add_result, task, results))
 
 
@@ -64,7 +66,7 @@ def _add_result(
 
 
 def with_shipped_code(plan: _Plan) -> _Plan:
-    """Return the plan as a worker uses it: with the code of the shipped archive."""
+    """Return the plan for a worker, which loads the aggregates' code from the shipped archive."""
     return replace(plan, root=code_root(plan.package, plan.root))
 
 
@@ -75,11 +77,12 @@ def run_job(
     show: Callable[[dict[int, _Result]], None],
     partitions: Iterable[int],
 ) -> dict[int, _Result]:
-    """Run a job, whose tasks add to `results`, until it ends; return the results by partition.
+    """Call `job`, which runs a job whose tasks add to `results`; return partition → result when it has ended.
 
-    `show` is called with the results so far, every `REPORT_INTERVAL` seconds. Raises the gravest error of the tasks; of
-    equally grave errors, the error of the lowest partition. Raises `CqrsError` if one of the `partitions` has
-    no result when the job has ended: Spark only logs it if the driver cannot read a result.
+    `show` is called with the results so far, every `REPORT_INTERVAL` seconds.
+
+    Raises the gravest error of the tasks; of equally grave errors, the error of the lowest partition. Raises
+    `CqrsError` if one of the `partitions` then has no result: if the driver cannot read a result, Spark only logs this.
     """
     thread = _JobThread(job)
     while thread.is_alive():
@@ -99,14 +102,16 @@ def run_job(
 
 
 def raise_gravest(results: Iterable[PartitionResult]) -> None:
-    """Raise the error with the highest exit code, the first of several; return if there is no error."""
+    """Raise the error with the highest exit code; of several, the first. Do nothing if there is no error."""
     errors = [result.error for result in results if result.error is not None]
     if errors:
         raise max(errors, key=lambda error: error.exit_code)
 
 
 class _JobThread(threading.Thread):
-    """A Spark job in a thread of its own, so that Ctrl-C never interrupts a call that waits for the JVM."""
+    """A Spark job in a thread of its own: Ctrl-C interrupts only the main thread, so never a call that waits for the
+    JVM.
+    """
 
     def __init__(self, job: Callable[[], None]) -> None:
         super().__init__(name="job", daemon=True)

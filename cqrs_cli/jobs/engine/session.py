@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 #: The module from which Spark forks its Python workers.
 DAEMON = "cqrs_cli.jobs.engine.daemon"
 
-#: Settings that correctness needs: a speculative copy of a task would fence the first copy, a set must have the same
-#: order everywhere, and a file in the worker's current folder must not shadow a module.
+#: Properties that correctness needs. A speculative copy of a task would fence the first copy. A set must have the same
+#: order on every worker. A file in a worker's current folder must not shadow a module.
 FIXED_PROPERTIES = {
     "spark.speculation": "false",
     "spark.dynamicAllocation.enabled": "false",
@@ -39,7 +39,7 @@ FIXED_PROPERTIES = {
     "spark.executorEnv.PYTHONSAFEPATH": "1",
 }
 
-#: Settings for a driver that schedules a handful of long tasks; `--conf` overrides them.
+#: Properties for a driver that schedules a handful of long tasks; `--conf` overrides them.
 DEFAULT_PROPERTIES = {
     "spark.scheduler.minRegisteredResourcesRatio": "1",
     "spark.ui.enabled": "false",
@@ -53,24 +53,25 @@ DEFAULT_PROPERTIES = {
     "spark.decommission.enabled": "true",  # a drained executor tells the driver, and finishes its tasks
 }
 
-#: Options of the driver's JVM. It only schedules, so fast compilation matters more than fast code.
-#: File names and messages have ASCII digits in every locale.
+#: Options of the driver's JVM. It only schedules tasks, so fast compilation matters more than fast code. The language
+#: is set so that file names and messages have ASCII digits in every locale.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Duser.language=en -Duser.country=US"
 
-#: The errors of the operating system that an operator can correct.
+#: Matches the operating system's messages about faults that an operator can correct.
 _MACHINE_ERROR = re.compile(
     r"No space left on device|Disk quota exceeded|Read-only file system|Too many open files"
 )
 
-#: The number of causes of an exception to read.
+#: The maximum number of messages to read from the chain of a Java exception's causes.
 _MAX_CAUSES = 10
 
 LOG_PROPERTY = "spark.cqrs.log"  # a property of cqrs: the path of this session's log
 
-#: The property with the folder of tables. Spark creates it for any query, by default in the current folder.
+#: The property with the folder for Spark's tables. Spark creates this folder at any query, by default in the current
+#: folder.
 _WAREHOUSE = "spark.sql.warehouse.dir"
 
-#: A master that runs all tasks in the driver's JVM, and the hosts of standalone masters.
+#: Match a master URL that runs all tasks in the driver's JVM, and the host and port of a standalone master.
 _LOCAL_MASTER = re.compile(r"local(\[(\d+|\*)( *, *\d+)?\])?")
 _MASTER_HOST = re.compile(r"spark://(\[[^]]+\]|[^:,]+):(\d+)")
 _LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
@@ -81,10 +82,12 @@ def session(master: str, conf: Mapping[str, str], log_file: Path, name: str) -> 
     """Yield a Spark context on `master` (`local[N]`, `spark://…`), and stop it at the end of the block. A
     process can have one session at a time.
 
-    `conf` holds the user's own settings (`--conf`). Spark's messages go to `log_file` (see `session_log`). The web UI
-    is off unless `spark.ui.enabled` is true; with local masters, all ports listen on loopback only. The caller keeps
-    its handler of SIGINT. Raises `UnavailableError` if Java or the master is missing, `ConfigurationError` for a master
-    or setting that Spark does not accept, `UsageError` for a setting that would break a guarantee.
+    `conf` has the user's own properties (`--conf`). `name`: the name of the application in Spark. Spark's messages go
+    to `log_file` (see `session_log`). The web UI is off unless `spark.ui.enabled` is true. If the master is on this
+    machine, all ports listen on loopback only. The caller's handler of SIGINT stays installed.
+
+    Raises `UnavailableError` if Java or the master is missing, `ConfigurationError` for a master or property that Spark
+    does not accept, `UsageError` for a property that would break a guarantee.
     """
     from py4j.protocol import Py4JError
 
@@ -115,8 +118,11 @@ def project_session(
     conf: Mapping[str, str] | None = None,
     packages: Iterable[str] = (),
 ) -> Iterator["SparkContext"]:
-    """Yield a `session` of the project for a `job` such as `run`, on the topic or aggregate `subject`. The log has the
-    name of the job. Every worker can load the project's aggregates, and its other `packages`.
+    """Yield a `session` for a job of the project. Workers can load the code of the project's aggregates, and of the
+    other `packages` of the project.
+
+    `job`: the command, such as `run`, which also names the log. `subject`: the topic or aggregate that the command
+    names, for the name of the application.
     """
     log_file = settings.root / ".cqrs" / "log" / f"{job}.log"
     name = f"cqrs {job} {subject}".strip()
@@ -142,7 +148,7 @@ def archive_name(package: str) -> str:
 
 
 def code_root(package: str, root: Path) -> Path:
-    """Return the path of a package's code in a task: the shipped archive if there is one, else `root`."""
+    """Return the path from which a task imports a package: the shipped archive if there is one, else `root`."""
     from pyspark import SparkFiles
 
     archive = Path(SparkFiles.get(archive_name(package)))
@@ -150,8 +156,8 @@ def code_root(package: str, root: Path) -> Path:
 
 
 def session_property(context: "SparkContext", name: str) -> str | None:
-    """Return a property of the session. `context.getConf()` would take 15 ms, because it copies all properties with
-    several calls of the JVM for each.
+    """Return a property of the session, without a call of the JVM. `context.getConf()` would take 15 ms: it copies all
+    properties, and calls the JVM several times for each.
     """
     return context._conf.get(name)
 
@@ -159,7 +165,8 @@ def session_property(context: "SparkContext", name: str) -> str | None:
 def spark_failure(context: "SparkContext", error: Exception) -> CqrsError:
     """Return the error for a job that Spark ended.
 
-    Tasks return their own errors as results. So a worker has died, or the machine lacks a resource such as disk space.
+    Tasks return their own errors as results. So an error of Spark means that a worker has died, or that the machine
+    lacks a resource such as disk space.
     """
     texts = error_texts(error)
     log = session_property(context, LOG_PROPERTY)
@@ -172,7 +179,7 @@ def spark_failure(context: "SparkContext", error: Exception) -> CqrsError:
 
 
 def error_texts(error: Exception) -> list[str]:
-    """Return the texts of an error of Spark and of its causes in the JVM: at least one text, and none is empty."""
+    """Return the texts of an error of Spark, and of its causes in the JVM: at least one text, none of them empty."""
     from py4j.protocol import Py4JError
 
     java_exception = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
@@ -204,7 +211,8 @@ def _spark_properties(master: str, conf: Mapping[str, str], name: str, is_local:
     local_properties = (
         {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if is_local else {}
     )
-    # Spark generates the secret. Without it any user of the machine could send serialized objects to Spark.
+    # With this property Spark generates a secret. Without a secret any user of this machine could send serialized
+    # objects to Spark's ports.
     authentication = {"spark.authenticate": "true"} if _LOCAL_MASTER.fullmatch(master) else {}
     return {
         "spark.master": master,
@@ -239,7 +247,7 @@ def _start_context(settings: Mapping[str, str], gateway: Any, log_file: Path) ->
 
 
 def _start_error(text: str, master: str, log_file: Path) -> CqrsError:
-    """Return the error for a Spark that did not start, with the cause from its exception."""
+    """Return the error for a Spark that did not start, with the cause from `text`, the exception of Spark as text."""
     causes = [
         line.strip() for line in text.splitlines() if line.startswith(": ") or line.startswith("Caused by: ")
     ]
@@ -272,7 +280,7 @@ def _stop(context: "SparkContext") -> None:
 
 
 def _clear_gateway() -> None:
-    """Clear the gateway that PySpark keeps for the process's next context, because its JVM ends with the session."""
+    """Clear the gateway that PySpark keeps for the process's next context: its JVM has ended with this session."""
     from pyspark import SparkContext
 
     SparkContext._gateway = None
@@ -287,7 +295,10 @@ def _is_local(master: str) -> bool:
 
 
 def _check_master(master: str) -> None:
-    """Raise `UnavailableError` at once if no standalone master answers; Spark would retry for a minute."""
+    """Raise `UnavailableError` if the standalone master does not answer within seconds; Spark would retry for a minute.
+
+    Several masters (`spark://a:7077,b:7077`) are not checked.
+    """
     hosts = _MASTER_HOST.findall(master) if "," not in master else []
     for host, port in hosts:
         try:

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 #: Timeout in seconds for the first executor of a cluster.
 EXECUTOR_TIMEOUT = 60.0
 
-#: If no executor registers for this number of seconds, all executors count as registered.
+#: When no further executor has registered for this number of seconds, all executors count as registered.
 _REGISTRATION_PAUSE = 1.0
 
 #: The default port of a master's web UI.
 UI_PORT = "8080"
 
-#: The maximum number of tasks to list, more than a stage has.
+#: The maximum number of tasks of a stage to list; no stage has so many.
 _MAX_TASKS = 1_000_000
 
 #: Timeout in seconds for an answer of a master.
@@ -44,7 +44,8 @@ def wait_for_slots(
     """Wait for the executors, and return the number of tasks that can run at once. Raises `UnavailableError` if no
     executor registers within `timeout` seconds.
 
-    `report` gets a message after a long wait, with the applications that hold the cores of a standalone master.
+    After `report_after` seconds without an executor, `report` gets a message. It names the applications that hold the
+    cores of a standalone master.
     """
     started_at = time.monotonic()
     registration_pause = 0.0 if str(context.master).startswith("local") else _REGISTRATION_PAUSE
@@ -77,7 +78,7 @@ def _describe_core_holders(context: "SparkContext", prefix: str) -> str:
 
 
 class Slots(NamedTuple):
-    """The current slots and executors."""
+    """The slots and drained executors at one time. A slot can run one task."""
 
     slots: int  # number of tasks that can run at once on executors that accept tasks
     busy: int  # number of running tasks, on any executor
@@ -85,7 +86,7 @@ class Slots(NamedTuple):
 
 
 def current_slots(context: "SparkContext") -> Slots:
-    """Return the current slots, and the executors that are drained. Spark's term for draining is decommissioning."""
+    """Return the slots and drained executors now. Spark's term for draining is decommissioning."""
     executors, scheduler = _registered_executors(context), context._jsc.sc().taskScheduler()
     drained = frozenset(
         str(executor.id()) for executor in executors if scheduler.isExecutorDecommissioned(executor.id())
@@ -96,7 +97,7 @@ def current_slots(context: "SparkContext") -> Slots:
 
 
 def executors_of(context: "SparkContext", group: str) -> set[str]:
-    """Return the executors on which tasks of a job group run now."""
+    """Return the ids of the executors on which tasks of the job group `group` run now."""
     tracker, store = context.statusTracker(), context._jsc.sc().statusStore()
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
     stages = [(stage, tracker.getStageInfo(stage)) for job in jobs if job for stage in job.stageIds]
@@ -115,7 +116,7 @@ def _cores_per_task(context: "SparkContext") -> int:
 
 
 def _registered_executors(context: "SparkContext") -> list[Any]:
-    """Return the registered executors; with a local master, the driver is the executor."""
+    """Return the registered executors; with a local master, the driver is the only executor."""
     return _scala_list(context._jsc.sc().statusStore().executorList(True))
 
 
@@ -142,7 +143,7 @@ def describe_holders(master: str, ui_port: str, own_id: str) -> str:
 
 
 def _fetch_state(url: str) -> dict[str, Any] | None:
-    """Return the JSON state from a master's web UI; None if there is no valid answer."""
+    """Return the JSON document of a master's web UI; None if there is no valid answer."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(url, timeout=_MASTER_TIMEOUT) as response:
@@ -153,7 +154,10 @@ def _fetch_state(url: str) -> dict[str, Any] | None:
 
 
 def describe_state(state: Mapping[str, Any], own_id: str) -> str:
-    """Return the state of a master in one line: the applications that hold its cores, and how many each holds."""
+    """Return one line about a master's cores: the other applications that hold cores, and how many each holds.
+
+    `state`: the JSON document of the master's web UI. `own_id`: the id of this application.
+    """
     total_cores, used_cores = int(state.get("cores", 0)), int(state.get("coresused", 0))
     if not total_cores:
         return "it has no workers"

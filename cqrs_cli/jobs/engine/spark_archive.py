@@ -1,4 +1,6 @@
-"""The class data archives of Spark's JVMs: one for the driver, and one for executors, at the same path everywhere."""
+"""The class data archives of Spark's JVMs: one for the driver, and one for executors, which has the same path on every
+machine.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,16 +18,17 @@ def spark_archive(java: Path) -> ClassArchive:
 
 
 def executor_archive(java: Path) -> ClassArchive:
-    """Return the archive for a cluster's executors. They load other classes: with the driver's archive they start 0.6 s
-    later.
+    """Return the archive for a cluster's executors. With the driver's archive they would start 0.6 s later, because
+    they load other classes.
     """
     return _archive(java, "spark-executor")
 
 
 def with_archives(java: Path, conf: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of both JVMs: the archives, followed by the options in `conf`.
+    """Return the two properties with the options of Spark's JVMs: the options for the archives, followed by the options
+    in `conf`.
 
-    If an executor does not find its archive, Java does not use the archive of its own classes either: the start then
+    If an executor's machine lacks the archive, Java does not use the archive of its own classes either, and the start
     costs a tenth more processor time.
     """
     archives = {DRIVER_OPTIONS: spark_archive(java), EXECUTOR_OPTIONS: executor_archive(java)}
@@ -36,7 +39,7 @@ def with_archives(java: Path, conf: Mapping[str, str]) -> dict[str, str]:
 
 
 def quote_options(options: Sequence[str]) -> str:
-    """Quote the options of a JVM for Spark: a path may have blanks."""
+    """Return the options of a JVM as the text of a Spark property; each is quoted, because a path may have blanks."""
     return " ".join(f'"{option}"' for option in options)
 
 

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql.types import StructType
 
-#: For `json` and `jsonl`, Spark gets each row as a whole line, with the schema `LINES`.
+#: The formats of output files. For `json` and `jsonl`, Spark gets each row as a whole line, with the schema `LINES`.
 FileFormat = Literal["parquet", "json", "jsonl", "csv"]
 LINES = "line string"
 
-#: Maps batches of partition numbers to batches of their rows.
+#: Runs on a worker, and maps Arrow batches of partition numbers to Arrow batches of these partitions' rows.
 Rows = Callable[[Iterator[Any]], Iterator[Any]]
 
 #: Writes the rows of all partitions: `write(partition_count, rows, schema)`.
@@ -24,7 +24,10 @@ Write = Callable[[int, Rows, "StructType | str"], None]
 
 
 class Target(NamedTuple):
-    """A folder by an absolute path, or by a URL of a file system that Spark knows: `Target("/tmp/out", "parquet")`."""
+    """The folder for the output, and the format of its files: `Target("/tmp/out", "parquet")`.
+
+    `folder`: an absolute path, or a URL of a file system that Spark knows.
+    """
 
     folder: str
     format: FileFormat
@@ -32,8 +35,8 @@ class Target(NamedTuple):
 
 @contextmanager
 def staged_writer(context: "SparkContext", target: Target) -> Iterator[Write]:
-    """Yield a function that writes next to the target. The result is renamed to the target at the end; after an error
-    the target is unchanged.
+    """Yield a function that writes rows to a temporary folder next to the target. The folder is renamed to the target
+    at the end of the block; after an error the target is unchanged.
 
     Raises `UsageError` if the target is not empty, `ConfigurationError` if it cannot be written.
     """
@@ -48,7 +51,10 @@ def staged_writer(context: "SparkContext", target: Target) -> Iterator[Write]:
 
 @contextmanager
 def staging_folder(context: "SparkContext", target: Target) -> Iterator[str]:
-    """Yield a folder next to the target, which is renamed to the target at the end. Raises as `staged_writer` does."""
+    """Yield a temporary folder next to the target, which is renamed to the target at the end of the block.
+
+    Raises the same errors as `staged_writer`.
+    """
     from py4j.protocol import Py4JJavaError
 
     java: Any = context._jvm
@@ -75,7 +81,7 @@ def staging_folder(context: "SparkContext", target: Target) -> Iterator[str]:
 
 
 def check_empty(folder: str, has_files: bool) -> None:
-    """Raise `UsageError` for a folder that is not empty."""
+    """Raise `UsageError` if the folder has files."""
     if has_files:
         raise UsageError(
             f"{folder} exists and is not empty", "name a new folder after --out, or remove this one"
@@ -100,7 +106,7 @@ def _write(
 
 
 def _rename_text_files(java: Any, file_system: Any, stage: Any, extension: str) -> None:
-    """Rename the files to the extension of their format: Spark's text writer names them .txt."""
+    """Give the files in the folder `stage` the extension of their format; Spark's text writer has named them .txt."""
     for status in file_system.listStatus(stage):
         name = str(status.getPath().getName())
         if name.endswith(".txt"):

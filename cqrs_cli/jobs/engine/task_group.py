@@ -1,5 +1,5 @@
-"""The long-running tasks of a run. `watch` uses them to resubmit lost tasks, and to move partitions to new slots and
-away from drained executors.
+"""The group of a run's long-running tasks. It resubmits lost tasks, and moves partitions to new slots and away from
+drained executors, when `watch` calls it.
 """
 
 import threading
@@ -19,11 +19,11 @@ from cqrs_cli.ownership.assignment import Assignment, assign_partitions, rebalan
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-#: Consecutive task failures without progress before the run gives up. So many failures point to a bug, not to the
+#: The run gives up when a task was lost this many times in a row without progress: then the cause is a bug, not the
 #: machine.
 MAX_FUTILE_LOSSES = 5
 
-#: Spark's message for a job that ends with the JVM.
+#: A part of Spark's message for a job that ends because the JVM exits.
 _SHUT_DOWN = "SparkContext was shut down"
 
 _Result = TypeVar("_Result", bound=PartitionResult)
@@ -32,13 +32,14 @@ _Progress = TypeVar("_Progress")
 
 @dataclass(slots=True, eq=False)
 class _Task(Generic[_Result]):
-    """A task: the partitions that it owns, and its current job."""
+    """A task: the partitions that it owns, and the Spark job of its latest submission."""
 
     partitions: Assignment
     job: LongJob[_Result]
-    futile_losses: int = 0  # consecutive losses without progress
-    backoff: float = 0.0  # seconds between the last loss and its resubmission
-    resubmit_at: float | None = None  # monotonic seconds, while a resubmission is scheduled
+    futile_losses: int = 0  # number of losses in a row without progress
+    backoff: float = 0.0  # seconds between the last loss and the resubmission
+    #: Time of the scheduled resubmission by the monotonic clock; None if none is scheduled.
+    resubmit_at: float | None = None
 
 
 class TaskGroup(Generic[_Result, _Progress]):
@@ -49,20 +50,21 @@ class TaskGroup(Generic[_Result, _Progress]):
     ) -> None:
         self._context, self._work, self._report = context, work, report
         self._tasks: list[_Task[_Result]] = []
-        # Running jobs whose partitions were all assigned to other tasks.
+        # Jobs that still run although all their partitions were assigned to other tasks.
         self._outgoing_jobs: list[LongJob[_Result]] = []
         self._submission = -1
-        self.is_finished = False  # True: no task is resubmitted
+        self.is_finished = False  # True once the work is over: no task is resubmitted
         self._task_ended = threading.Event()
-        self._last_poll_at = time.monotonic()  # the last poll of the cluster's slots
-        self._all_had_slots_at = time.monotonic()  # the last time at which all tasks had a slot
+        # Times by the monotonic clock: of the last poll of the cluster's slots, and when all tasks last had a slot.
+        self._last_poll_at = time.monotonic()
+        self._all_had_slots_at = time.monotonic()
 
     @property
     def jobs(self) -> list[LongJob[_Result]]:
         return [*(task.job for task in self._tasks), *self._outgoing_jobs]
 
     def submit_tasks(self, task_count: int) -> None:
-        """Assign all partitions to this number of new tasks, and submit the tasks; earlier tasks must have ended."""
+        """Assign all partitions to `task_count` new tasks, and submit the tasks. All earlier tasks must have ended."""
         self._submission += 1
         self._tasks, self._outgoing_jobs = [], []
         for partitions in assign_partitions(self._work.partition_count, task_count):
@@ -78,7 +80,7 @@ class TaskGroup(Generic[_Result, _Progress]):
         return any(job.is_alive() or (job.error and not self.is_finished) for job in jobs)
 
     def wait(self, seconds: float) -> None:
-        """Wait until a task ends or is due for resubmission, for at most this number of seconds."""
+        """Wait until a task ends or is due for resubmission, for at most `seconds`."""
         timeout = seconds
         for task in () if self.is_finished else self._tasks:
             if task.resubmit_at is not None:
@@ -87,8 +89,8 @@ class TaskGroup(Generic[_Result, _Progress]):
         self._task_ended.clear()
 
     def results(self) -> list[_Result]:
-        """Return the results of owners whose task has ended, in the order of partitions. The result of a partition that
-        moved comes from its last task.
+        """Return the results of the owners whose task has ended, by ascending partition. A partition that moved has the
+        result of its last owner.
         """
         results = {
             partition: result
@@ -99,7 +101,7 @@ class TaskGroup(Generic[_Result, _Progress]):
         return [result for _, result in sorted(results.items())]
 
     def resubmit_due_tasks(self) -> list[Assignment]:
-        """Resubmit the lost tasks whose pause is over; return the partitions of each."""
+        """Resubmit the lost tasks whose backoff is over; return the partitions of each."""
         due_tasks = [
             task
             for task in self._tasks
@@ -113,7 +115,9 @@ class TaskGroup(Generic[_Result, _Progress]):
         return [task.partitions for task in due_tasks]
 
     def interrupt_silent_tasks(self) -> None:
-        """Interrupt the tasks of dead workers that Spark has not noticed: they are resubmitted as lost tasks."""
+        """Interrupt the tasks whose worker must be dead although Spark has not noticed: they then count as lost tasks,
+        and are resubmitted.
+        """
         for task in self._tasks:
             if task.job.is_alive() and not task.job.is_interrupted and self._work.is_silent(task.partitions):
                 self._report("a task has sent no report for too long: restarting it")
@@ -128,11 +132,11 @@ class TaskGroup(Generic[_Result, _Progress]):
         ]
 
     def schedule_resubmission(self, task: _Task[_Result]) -> None:
-        """Schedule the resubmission of a lost task, after a pause. A loss is futile if the task had made no progress,
-        according to the last poll. Each futile loss doubles the pause.
+        """Schedule the resubmission of a lost task, after a backoff. A loss is futile if the task had made no progress
+        by the last poll. The backoff doubles after a futile loss, and while a record is suspected of killing workers.
 
         Raises the task's error if the JVM has exited, and `CqrsError` after `MAX_FUTILE_LOSSES` futile
-        losses.
+        losses in a row.
         """
         work, timing, error = self._work, self._work.timing, task.job.error
         assert error is not None, "the task was not lost"
@@ -154,8 +158,8 @@ class TaskGroup(Generic[_Result, _Progress]):
         task.resubmit_at = time.monotonic() + task.backoff
 
     def rebalance(self) -> None:
-        """Use the slots of the cluster: assign partitions to additional tasks in free slots. If tasks have lost their
-        slots, or wait on drained executors, restart all tasks with the remaining slots.
+        """Adapt the tasks to the cluster's slots. If slots are free, assign partitions to additional tasks. If for some
+        time there have been fewer slots than tasks, restart all partitions with one task for each slot.
 
         Raises `UnavailableError` if a task has found no slot within `claim_deadline`.
         """
@@ -183,7 +187,8 @@ class TaskGroup(Generic[_Result, _Progress]):
             )
 
     def _reassign_partitions(self, cluster_slots: Slots) -> bool:
-        """Assign partitions to additional tasks in free slots; the new owners take over from the running owners.
+        """Assign partitions to additional tasks in free slots; the new owners take the partitions over from the running
+        owners.
 
         Return False if tasks stay on drained executors because no slot is free.
         """
@@ -229,14 +234,14 @@ class TaskGroup(Generic[_Result, _Progress]):
 def _has_jvm_exited(context: "SparkContext", error: Exception) -> bool:
     """Return True if the JVM has exited, or exits within a second.
 
-    If `error` is a JVM's report of a lost worker, the JVM is alive, and the function does not wait.
+    `error`: the error of a lost task. If the JVM itself reported it, the JVM is alive, and the function does not wait.
     """
     jvm_reported = getattr(error, "java_exception", None) is not None and _SHUT_DOWN not in first_line(error)
     return not jvm_reported and jvm.has_exited(context, timeout=1.0)
 
 
 def first_line(error: Any) -> str:
-    """Return the first line of an error's message; for an error from the JVM, of Spark's own message."""
+    """Return the first line of an error's message; for an error of py4j, of the message of the Java exception in it."""
     java_exception = getattr(error, "java_exception", None)
     text = str(java_exception.getMessage() if java_exception is not None else error)
     return text.splitlines()[0][:200] if text else type(error).__name__

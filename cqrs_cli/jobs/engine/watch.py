@@ -25,7 +25,7 @@ def run_tasks(
     task_count: int,
     report: Callable[[str], None],
 ) -> _Progress:
-    """Run the work with this number of tasks to its end, or until it is stopped; return the progress.
+    """Run the work with `task_count` tasks to its end; return the final progress.
 
     Raises the error that ended the work: an owner's error, or `UnavailableError` for partitions without an owner.
     """
@@ -46,14 +46,17 @@ def run_tasks(
     except BaseException:
         if work.abort_tasks(group.jobs):
             with suppress(UnavailableError):
-                work.show(work.poll_progress()())  # also the progress since the last poll
+                work.show(work.poll_progress()())  # with the progress since the last poll
         raise
 
 
 def _watch_tasks(
     group: TaskGroup[_Result, _Progress], work: LongWork[_Result, _Progress], report: Callable[[str], None]
 ) -> None:
-    """Watch until all tasks have ended: show the progress; end the run if it is over or a partition has no owner."""
+    """Watch the tasks and show the progress until all tasks have ended. Stop the tasks when the work is over.
+
+    Raises `UnavailableError` if a partition has had no owner for too long.
+    """
     unowned_partitions = UnownedPartitions(work.timing.claim_deadline)
     is_stopping = False
     poll: _ProgressPoll[_Progress] | None = None
@@ -64,7 +67,7 @@ def _watch_tasks(
             unowned_partitions.restart(work.partition_names(partitions))
         lost_tasks, poll = group.lost_tasks(), poll or _ProgressPoll(work)
         if poll.is_late():
-            # If the poll is late, lost tasks are resubmitted all the same: the previous poll shows their progress.
+            # Lost tasks are resubmitted even if the poll is late: the previous poll tells whether they made progress.
             progress, lost_tasks = None, group.lost_tasks()
         else:
             progress, poll = _polled_progress(poll, report), None
@@ -95,22 +98,21 @@ def _watch_tasks(
 
 
 class UnownedPartitions:
-    """Measures how long each partition has had no owner. The timeout of a partition starts when it loses its owner."""
+    """Measures how long each partition has had no owner, and finds those for which it is longer than `timeout`."""
 
     def __init__(self, timeout: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._timeout, self._clock = timeout, clock
         self._unowned_since: dict[str, float] = {}  # partition → when it was first seen without an owner
 
     def restart(self, partitions: Iterable[str] | None = None) -> None:
-        """Restart the measurement of these partitions, because their task has just been submitted.
-
-        None: of all partitions, because Kafka does not answer.
+        """Restart the measurement of these partitions, such as after the submission of their task; None: of all
+        partitions.
         """
         for partition in list(self._unowned_since) if partitions is None else partitions:
             self._unowned_since.pop(partition, None)
 
     def overdue_partitions(self, unowned: Iterable[str]) -> list[str]:
-        """Store the partitions that have no owner now; return the partitions whose timeout is over."""
+        """Store that exactly the partitions `unowned` have no owner now; return those whose timeout is over."""
         now = self._clock()
         self._unowned_since = {partition: self._unowned_since.get(partition, now) for partition in unowned}
         return [partition for partition, since in self._unowned_since.items() if now - since > self._timeout]
@@ -135,12 +137,14 @@ class _ProgressPoll(threading.Thread, Generic[_Progress]):
             self._error = error
 
     def is_late(self) -> bool:
-        """Wait for the poll until its deadline; return True if it has not ended by then. Further calls do not wait."""
+        """Wait for the poll until its deadline, and return True if it has not ended. Later calls do not wait."""
         self.join(max(0.0, self._deadline - time.monotonic()))
         return self.is_alive()
 
     def progress(self) -> _Progress:
-        """Store and return the result of a poll that has ended; raises the poll's error, such as `UnavailableError`."""
+        """Store and return the progress from a poll that has ended; raises the poll's error, such as
+        `UnavailableError`.
+        """
         if self._answer is None:
             assert self._error is not None, "it has not ended"
             raise self._error
@@ -148,7 +152,7 @@ class _ProgressPoll(threading.Thread, Generic[_Progress]):
 
 
 def _polled_progress(poll: _ProgressPoll[_Progress], report: Callable[[str], None]) -> _Progress | None:
-    """Return the progress from a poll; None if there was no answer."""
+    """Return the progress from a poll that has ended; None, after a report, if there was no answer."""
     try:
         return poll.progress()
     except UnavailableError as error:

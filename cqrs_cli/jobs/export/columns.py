@@ -1,4 +1,4 @@
-"""Events as rows: columns for the envelope and a column for each event type with its fields, or lines of JSON."""
+"""Events as rows for export: either columns for the envelope and a column for each event type, or lines of JSON."""
 
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql.types import StructType
 
-#: The columns of an event's location in the log, and of its envelope.
+#: The names of the columns of an event's location in the log, and of all columns before those of the event types.
 LOCATION_NAMES = ("partition", "offset")
 ENVELOPE_NAMES = (*LOCATION_NAMES, "version", "time", *TEXT_COLUMNS)
 
 
 class EventColumn(NamedTuple):
-    """The column of one event type; it is null in the rows of other types."""
+    """The column of one event type, an object with the event's fields; it is null in the rows of other types."""
 
     name: str
     cls: type[msgspec.Struct]
@@ -36,7 +36,7 @@ class EventColumn(NamedTuple):
 def event_columns(aggregate: Aggregate) -> list[EventColumn]:
     """Return a column for each current event type that has fields, named after the type without the aggregate's prefix.
 
-    If the name collides with another column, `_event` is appended: Spark ignores case in names.
+    If the name equals that of another column, `_event` is appended. Case does not count, because Spark ignores it.
     """
     fields = {cls: field_columns(cls) for cls in aggregate.events.values()}
     named_classes = [
@@ -67,7 +67,7 @@ def event_schema(aggregate: Aggregate) -> "StructType":
 
 
 class EventBatches:
-    """Converts the events of one partition to columns."""
+    """Converts the events of one partition to batches of columns."""
 
     def __init__(self, aggregate: Aggregate, log: PartitionLog, with_personal_values: bool = False) -> None:
         """`with_personal_values`: True for the values of personal fields, False for redacted values."""
@@ -76,8 +76,10 @@ class EventBatches:
         self._schema = arrow_schema(event_schema(aggregate))
 
     def batch(self, records: list[Record]) -> "pyarrow.RecordBatch":
-        """Return events as columns; upcasters convert old events. Raises `ContradictionError` for an event that the
-        code cannot read, `CqrsError` for a value that does not fit its column; both errors name the record.
+        """Return these events as columns; upcasters convert events of old types.
+
+        Raises `ContradictionError` for an event that the code cannot read, `CqrsError` for a value that does not fit
+        its column; both errors name the record.
         """
         import pyarrow
 
@@ -112,7 +114,10 @@ class EventBatches:
 
 
 def event_lines(log: PartitionLog, records: list[Record]) -> "pyarrow.RecordBatch":
-    """Return events as they were written, each on a line; raises `ContradictionError` for a record without an event."""
+    """Return the JSON of the events as it was written, each event as one line.
+
+    Raises `ContradictionError` for a record that is not an event.
+    """
     import pyarrow
 
     lines = []

@@ -38,22 +38,25 @@ if TYPE_CHECKING:
 class ExportPlan(KeyScanPlan):
     """The plan of an export, which every task gets."""
 
-    report_address: Address | None = None  # the address for the tasks' progress reports
+    report_address: Address | None = None  # the address to which tasks send progress reports
     with_personal_values: bool = False  # True: the values of personal fields; False: redacted values
 
 
 class ExportResult(NamedTuple):
     """The result of one partition, or of all partitions."""
 
-    events: int = 0  # number of events
+    events: int = 0  # number of exported events
     error: CqrsError | None = None  # the error that ends the export
-    seconds: float = 0.0  # duration of the export
+    seconds: float = 0.0  # duration of the whole export; 0 for one partition
 
 
 def plan_export(
     connection: Connection, topics: Topics, package: str, root: Path, partitioner: Partitioner = "murmur2"
 ) -> ExportPlan:
-    """Return the plan to export all events that are committed now. Raises `ConfigurationError` if there is no topic."""
+    """Return the plan to export all events that are committed now.
+
+    Raises `ConfigurationError` if the events topic does not exist.
+    """
     key_space, bounds = find_events(connection, topics, partitioner)
     return ExportPlan(connection, topics, package, root, bounds, key_space)
 
@@ -64,7 +67,7 @@ def export_events(
     target: Target,
     show: Callable[[JobProgress], None] = lambda progress: None,
 ) -> ExportResult:
-    """Write all events; `show` is called several times a second.
+    """Write all events to the target; `show` gets the progress several times a second.
 
     Raises the gravest error of the tasks; after an error the target is unchanged.
     """
@@ -91,7 +94,9 @@ def export_events(
 def _export_task(
     plan: ExportPlan, results: Any, format: FileFormat, partition_batches: "Iterator[pyarrow.RecordBatch]"
 ) -> "Iterator[pyarrow.RecordBatch]":
-    """The task on a worker: maps partition numbers to their events; the results go to the accumulator."""
+    """Map partition numbers to their events on a Spark worker, and add each partition's result to the accumulator
+    `results`.
+    """
     plan = with_shipped_code(plan)
     for batch in partition_batches:
         for partition in batch.column(0).to_pylist():
@@ -108,8 +113,10 @@ def _export_task(
 
 
 def exported_rows(plan: ExportPlan, partition: int, format: FileFormat) -> "Iterator[pyarrow.RecordBatch]":
-    """Yield, in batches, the events of the keys whose current partition is `partition`; raises `CqrsError` for an
-    unreadable event.
+    """Yield batches of the events whose key is now in `partition`; after a repartitioning, they may be in an ancestor
+    of this partition.
+
+    Raises `CqrsError` for an unreadable event.
     """
     aggregate = load(plan.topics.aggregate, plan.package, plan.root)
     with (
@@ -126,7 +133,7 @@ def exported_rows(plan: ExportPlan, partition: int, format: FileFormat) -> "Iter
 
 
 def _open_codec(plan: ExportPlan, aggregate: Aggregate) -> RecordCodec:
-    """Return the codec that decrypts the events' personal fields, or redacts them."""
+    """Return the codec that decrypts the events' personal fields, or redacts them, as the plan requests."""
     connection = plan.connection
     if plan.with_personal_values:
         return decrypting_codec(connection, plan.topics, aggregate)

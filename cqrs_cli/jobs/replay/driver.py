@@ -1,7 +1,7 @@
 """The driver of `cqrs replay`: folds all aggregates of a type from the events topic alone, with one or more Spark tasks
 for each partition.
 
-Results return through an accumulator. A task returns an inconsistency as a value, too, so Spark sees no failed task.
+Results return through an accumulator. A task returns its error as a value, too, so Spark sees no failed task.
 """
 
 import time
@@ -45,8 +45,10 @@ def plan_replay(
     positions: Mapping[int, int] | None = None,
     partitioner: Partitioner = "murmur2",
 ) -> ReplayPlan:
-    """Return the plan to replay the events that are committed now, or only the events before `positions`, an offset for
-    each partition. `until`: the time up to which events are folded, RFC 3339 in UTC with milliseconds.
+    """Return the plan to replay the events that are committed now.
+
+    `until`: the time up to which events are folded, RFC 3339 in UTC with milliseconds. `positions`: partition → the
+    offset before which events are folded.
 
     Raises `ConfigurationError` if the events topic is missing, `UsageError` for positions that the topic does not have.
     """
@@ -56,9 +58,9 @@ def plan_replay(
 
 def parts_per_partition(task_count: int, partition_count: int) -> int:
     """Return the number of parts into which each partition is divided, so that `task_count` concurrent tasks
-    are busy.
+    are busy. A task folds one part.
 
-    It is 1 unless there are at least twice as many tasks as partitions.
+    The number is 1 unless there are at least twice as many tasks as partitions.
     """
     return max(1, task_count // max(1, partition_count))
 
@@ -70,10 +72,11 @@ def replay_events(
     show: Callable[[JobProgress], None] = lambda progress: None,
     make_listener: MakeListener = TaskReports,
 ) -> ReplaySummary:
-    """Fold all events; `show` is called several times a second. With a target, write the aggregates.
+    """Fold all events; with a target, write the aggregates to it. `show` gets the progress several times a second.
+    `make_listener` replaces the receiver of progress reports in tests.
 
     Raises the gravest error of the tasks, such as `ContradictionError`, with the offset, for a log that contradicts
-    itself. After an error the target is unchanged. `make_listener` replaces the receiver of progress reports in tests.
+    itself. After an error the target is unchanged.
     """
     results = result_accumulator(context, ReplayResult)
     started_at = time.monotonic()
@@ -102,12 +105,12 @@ def _state_class(plan: ReplayPlan) -> type[State]:
 
 
 def _replay_task(plan: ReplayPlan, task: int) -> ReplayResult:
-    """The task that Spark runs on a worker if there is no target."""
+    """Fold one part on a Spark worker, if there is no target."""
     return replay_part(with_shipped_code(plan), task)
 
 
 def _offsets_by_task(plan: ReplayPlan) -> dict[int, int | None]:
-    """Return the number of offsets that each task reads."""
+    """Return task → the number of offsets that it reads."""
     return {
         task: sum(end - start for _, start, end in plan.segments(plan.partition(task))) for task in plan.tasks
     }

@@ -1,4 +1,4 @@
-"""The aggregates of a replay as rows: the state in columns with the types of its fields, or as JSON."""
+"""The aggregates of a replay as rows: either a column for each field of the state, or a line of JSON."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -23,20 +23,22 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql.types import StructType
 
-#: The columns before the state's columns.
+#: The names of the columns before those of the state's fields.
 _KEY_COLUMNS = ("id", "version", "time")
 
-#: The maximum number of aggregates in a batch for Spark.
+#: The maximum number of aggregates in an Arrow batch for Spark.
 ROWS_PER_BATCH = 10_000
 
 
 def state_columns(state: type[msgspec.Struct]) -> list[FieldColumn]:
-    """Return the fields of a state as columns. A field that is named like a key column gets a prefix: `state_id`."""
+    """Return a column for each field of a state class. A field that is named like a key column gets a prefix:
+    `state_id`.
+    """
     return field_columns(state, frozenset(_KEY_COLUMNS), "state_{}")
 
 
 def state_schema(state: type[msgspec.Struct]) -> "StructType":
-    """Return the schema of aggregates in Parquet."""
+    """Return the Parquet schema for aggregates with this state class."""
     from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
     key_fields = [
@@ -52,7 +54,9 @@ def state_schema(state: type[msgspec.Struct]) -> "StructType":
 def aggregate_rows(
     plan: ReplayPlan, results: Any, format: FileFormat, task_batches: "Iterator[pyarrow.RecordBatch]"
 ) -> "Iterator[pyarrow.RecordBatch]":
-    """The task on a worker: maps task numbers to their aggregates; the results go to the accumulator."""
+    """Map task numbers to the aggregates that these tasks fold, on a Spark worker. Add each task's result to the
+    accumulator `results`.
+    """
     for batch in task_batches:
         for task in batch.column(0).to_pylist():
             partition = plan.partition(task)
@@ -76,14 +80,16 @@ def aggregate_rows(
 
 
 class StateColumns:
-    """Converts aggregates to columns."""
+    """Converts aggregates to Arrow batches of columns."""
 
     def __init__(self, state: type[msgspec.Struct]) -> None:
         self._columns = state_columns(state)
         self._schema = arrow_schema(state_schema(state))
 
     def batch(self, rows: list[AggregateRow]) -> "pyarrow.RecordBatch":
-        """Return aggregates as columns; raises `CqrsError`, with the id, for a state that does not fit its columns."""
+        """Return these aggregates as columns; raises `CqrsError`, with the aggregate's id, for a state that does not
+        fit its columns.
+        """
         import pyarrow
 
         states: list[State] = [row.decoded for row in rows]
@@ -102,7 +108,8 @@ class StateColumns:
 def redacted_rows(aggregate: Aggregate, rows: Iterable[AggregateRow]) -> Iterator[AggregateRow]:
     """Yield the rows with redacted personal fields.
 
-    Decoding redacts only encrypted values. Values that were written before their field was annotated are unencrypted.
+    Decoding has redacted the encrypted values only. Values that were written before their field was annotated as
+    personal are not encrypted.
     """
     for row in rows:
         state = aggregate.personal.redact(row.decoded)
@@ -110,7 +117,7 @@ def redacted_rows(aggregate: Aggregate, rows: Iterable[AggregateRow]) -> Iterato
 
 
 def _json_lines(rows: list[AggregateRow]) -> "pyarrow.RecordBatch":
-    """Return each aggregate as a line of JSON."""
+    """Return an Arrow batch in which each aggregate is a line of JSON."""
     import pyarrow
 
     lines = [

@@ -48,20 +48,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CertifyPlan:
-    """The data that every task needs."""
+    """The plan of a certificate, which every task gets."""
 
     connection: Connection
     aggregate_topics: AggregateTopics
-    cuts: Mapping[Kind, list[int]]  # topic → the end offset of each partition in an earlier certificate
+    #: Kind of topic → the end offset of each partition in the earlier certificate; empty without one.
+    cuts: Mapping[Kind, list[int]]
     lineage: CertifiedLineage | None = None  # the partition history of a repartitioned aggregate
     stretch_size: int = STRETCH  # number of offsets in a stretch, a range with one hash
-    report_address: Address | None = None  # where tasks send progress reports
+    report_address: Address | None = None  # the address to which tasks send progress reports
 
 
 class CertifiedPartition(NamedTuple):
     """The hashes of one partition's five logs, or the error that ends the job."""
 
-    #: The certificate of each log, and, if a cut divides a stretch, the part of this stretch before the cut.
+    #: Kind of topic → the certificate of the partition's log. If the cut divides a stretch, also the part of this
+    #: stretch before the cut, to compare it with the earlier certificate.
     logs: Mapping[Kind, tuple[LogCertificate, Stretch | None]] = {}
     error: CqrsError | None = None
 
@@ -72,26 +74,30 @@ class CertifiedPartition(NamedTuple):
 
 
 class TopicChange(RecordFault):
-    """A change since the certificate, with its topic and partition."""
+    """A change of a topic's content since the earlier certificate, with its topic and partition."""
 
     def __str__(self) -> str:
         return f"{self.topic} partition {self.partition}: {self.what}"
 
 
 class LineageChange(TopicChange):
-    """A change of the partition history. The hint names no command, since `cqrs tail` does not read that topic."""
+    """A change of the partition history since the earlier certificate. The hint names no command, because `cqrs tail`
+    does not read the topic of the history.
+    """
 
     def error(self, problem: str, aggregate: str) -> ContradictionError:
         return ContradictionError(problem, f"only cqrs may write to {self.topic}: restore the topic")
 
 
 class CertificateResult(NamedTuple):
-    """The result of all partitions. `changes` is empty without an earlier certificate."""
+    """The new certificate, and the comparison with the earlier one. Without an earlier certificate, `changes` is empty
+    and the counts are 0.
+    """
 
     certificate: Certificate
     changes: list[TopicChange]
-    checked_count: int  # number of records that were compared with the earlier certificate
-    # Topic → number of records in stretches of which retention has deleted a part.
+    checked_count: int  # number of records that are as in the earlier certificate
+    # Topic → number of records that could not be compared, because retention has deleted a part of their stretch.
     deleted_counts: dict[str, int]
     seconds: float
 
@@ -104,7 +110,10 @@ class CertificateResult(NamedTuple):
 def plan_certify(
     connection: Connection, topics: Topics, earlier_certificate: Certificate | None = None
 ) -> CertifyPlan:
-    """Return the plan of a certificate of all committed records. Raises `ConfigurationError` for missing topics."""
+    """Return the plan of a certificate of all committed records.
+
+    Raises `ConfigurationError` for missing topics.
+    """
     with Admin(connection) as admin:
         topic_infos, extras = find_with_extras(admin, topics)
         if (error := missing_topics_error(topics, topic_infos)) is not None:
@@ -126,7 +135,9 @@ def certify_topics(
     earlier_certificate: Certificate | None = None,
     show: Callable[[JobProgress], None] = lambda progress: None,
 ) -> CertificateResult:
-    """Read and hash every partition; `show` is called several times a second."""
+    """Read and hash every partition, and compare with the earlier certificate. `show` gets the progress several times a
+    second. Raises the gravest error of the tasks.
+    """
     results = result_accumulator(context, CertifiedPartition)
     started_at, partitions = time.monotonic(), range(plan.aggregate_topics.partitions)
     with TaskReports(driver_address(context), dict.fromkeys(partitions)) as reports:
@@ -148,7 +159,7 @@ def certify_topics(
 
 
 def certify_partition(plan: CertifyPlan, partition: int) -> CertifiedPartition:
-    """The task of one partition. Raises nothing: an error is a value, so Spark sees no failed task."""
+    """Hash one partition on a Spark worker. Raises nothing: an error is a value, so Spark sees no failed task."""
     log = PartitionLog(plan.connection, plan.aggregate_topics.topics, partition)
 
     def work() -> CertifiedPartition:
@@ -181,7 +192,11 @@ def compare_all(
     earlier_certificate: Certificate | None,
     seconds: float,
 ) -> CertificateResult:
-    """Combine the results of all partitions, in their order, with the changes since `earlier_certificate`."""
+    """Combine the results of all partitions, in the order of partitions, to a certificate, and compare it with the
+    earlier certificate.
+
+    `seconds`: the duration so far.
+    """
     partition_logs, current_topics = [result.logs for result in results], plan.aggregate_topics
     topics, changes, checked_count = {}, list[TopicChange](), 0
     deleted_counts: dict[str, int] = {}
@@ -224,7 +239,7 @@ def _compare_log(
     partition: int,
     kind: Kind,
 ) -> CertificateComparison:
-    """Compare one log with its earlier certificate; a partition that is gone counts as empty."""
+    """Compare the log of one partition with its earlier certificate; a partition that is gone counts as empty."""
     current_log, stretch_to_cut = (
         partition_logs[partition][kind]
         if partition < len(partition_logs)
@@ -234,7 +249,7 @@ def _compare_log(
 
 
 def _repartitioning_changes(plan: CertifyPlan, earlier_certificate: Certificate) -> list[TopicChange]:
-    """Return the changes in the number of partitions, and in the partition history that explains them."""
+    """Return the changes since the earlier certificate in the number of partitions, and in the partition history."""
     topics, count = plan.aggregate_topics.topics, plan.aggregate_topics.partitions
     earlier_count = len(earlier_certificate.topics[topics.commands].partitions)
     change = repartitioning_change(earlier_count, count, plan.lineage)

@@ -37,34 +37,36 @@ if TYPE_CHECKING:
 
 
 class LocatedViolation(RecordFault):
-    """A violation with its topic and partition."""
+    """A violation of an invariant, with its topic, partition and offset."""
 
     def __str__(self) -> str:
         return f"{self.topic} partition {self.partition} offset {self.offset} {self.what}"
 
 
 class VerifySummary(NamedTuple):
-    """The result of all partitions. Mappings have the number of the partition as key."""
+    """The result of all partitions."""
 
-    reports: dict[int, Report]
-    violations: list[LocatedViolation]
-    violation_count: int
-    comparisons: dict[int, ShardComparison]  # comparisons with the shards; empty unless requested
-    seconds: float
-    earlier_reports: Mapping[int, Report] = {}  # reports of the earlier verification that is continued
-    restart_reasons: Mapping[int, str] = {}  # why a partition was verified from its beginning
+    reports: dict[int, Report]  # partition → report
+    violations: list[LocatedViolation]  # the first violations of each partition
+    violation_count: int  # number of all violations
+    comparisons: dict[int, ShardComparison]  # partition → comparison with its shard; empty unless requested
+    seconds: float  # duration
+    #: Partition → report of the earlier verification that is continued.
+    earlier_reports: Mapping[int, Report] = {}
+    #: Partition → the reason why it was verified from its beginning instead of continuing an earlier verification.
+    restart_reasons: Mapping[int, str] = {}
 
     def total(self, name: str) -> int:
         """Return the sum over all reports of the attribute `name`, such as `commands`."""
         return sum(getattr(report, name) for report in self.reports.values())
 
     def new_total(self, name: str) -> int:
-        """Return the part of `total` that no earlier verification has covered."""
+        """Return the part of `total(name)` that the earlier verification had not covered."""
         earlier_sum: int = sum(getattr(report, name) for report in self.earlier_reports.values())
         return self.total(name) - earlier_sum
 
     def deleted_total(self, kind: Kind) -> int:
-        """Return the number of records of a kind that retention is known to have deleted."""
+        """Return the number of records in topics of this kind that retention is known to have deleted."""
         return sum(report.deleted.get(kind, 0) for report in self.reports.values())
 
 
@@ -75,12 +77,12 @@ def plan_verify(
     shards_folder: Path | None = None,
     longest_window: timedelta | None = None,
 ) -> VerificationPlan:
-    """Return the plan to verify all committed records, and the shards in `shards_folder` if it is given.
+    """Return the plan to verify all committed records, and to compare the shards in `shards_folder` if it is given.
 
-    If the project has no aggregates, events are verified without their code.
+    If the project has no aggregates, the events are verified without the aggregates' code.
 
-    After a change of the dedup window, `settings.dedup_window` must be the shortest window of all runs, and
-    `longest_window` the longest.
+    If runs had different dedup windows, `settings.dedup_window` must be the shortest and `longest_window` the longest;
+    by default they are the same.
 
     Raises `ConfigurationError` for missing ACLs, and for topics that are missing or set up wrongly.
     """
@@ -126,7 +128,8 @@ def verify_topics(
     show: Callable[[JobProgress], None] = lambda progress: None,
     make_listener: MakeListener = TaskReports,
 ) -> VerifySummary:
-    """Verify every partition; `show` is called several times a second. Raises the tasks' gravest error.
+    """Verify every partition on Spark; `show` gets the progress several times a second. Raises the gravest error of the
+    tasks.
 
     `make_listener` replaces the receiver of progress reports in tests.
     """
@@ -156,7 +159,7 @@ def verify_in_process(plan: VerificationPlan) -> VerifySummary:
 
 
 def _verify_task(plan: VerificationPlan, partition: int) -> VerificationResult:
-    """The task that Spark runs on a worker."""
+    """Verify one partition on a Spark worker."""
     if plan.package is not None:
         plan = replace(plan, root=code_root(plan.package, plan.root))
     return verify_partition(plan, partition)
@@ -206,15 +209,17 @@ def _summarize(
 
 
 def _fingerprint_check(plan: VerificationPlan) -> FingerprintCheck:
-    """Return the check of fingerprints. Without the aggregate's code it accepts any omitted personal member."""
+    """Return the check of commands' fingerprints. Without the aggregate's code it accepts any omitted member, because
+    the member may be personal.
+    """
     if plan.package is None:
         return fits_without_code
     return fingerprint_check_of(load(plan.aggregate_topics.topics.aggregate, plan.package, plan.root))
 
 
 def _confirm_violations(plan: VerificationPlan, violations: int) -> int:
-    """Return the number of violations, unless partitions have split since the plan: then raise `UnavailableError`,
-    because the violations may come from the split.
+    """Return the number of violations. Raise `UnavailableError` if there are some and partitions have split since the
+    plan: the split may have caused them.
     """
     topics, count = plan.aggregate_topics.topics, plan.aggregate_topics.partitions
     partitioner = plan.key_space.partitioner
