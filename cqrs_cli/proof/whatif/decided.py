@@ -1,6 +1,6 @@
 """Joins commands, outcomes and events for `cqrs whatif`, in the order of the commands.
 
-The three logs are read in parallel, so only the records of one command are in memory.
+These logs are read in parallel, so only the records of one command are in memory.
 """
 
 from collections.abc import Iterable, Iterator
