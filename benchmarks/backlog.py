@@ -2,7 +2,7 @@
 
 import argparse
 import time
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 from benchmarks import peer
@@ -16,10 +16,13 @@ from benchmarks.environment import (
     send_deposits,
 )
 from benchmarks.personal import NAME, add_personal_account, deposit_data
-from benchmarks.report import report
+from benchmarks.processor_time import ProcessorTimes
+from benchmarks.report import medians, report
 from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.deciding.prepare import prepare
+from cqrs_cli.kafka.offsets import committed_offsets_now
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.ownership.claim import parse_claim
 from cqrs_cli.registry import load as load_aggregate
 from cqrs_cli.settings.settings import load_settings
 from cqrs_cli.state.shard import open_shard
@@ -39,15 +42,21 @@ def main() -> None:
         "--sampled", type=float, help="in turn, with a collector, and this percentage sampled"
     )
     options.add_argument("--runs", type=int, default=3, help="with a warm broker, after one with a cold one")
+    options.add_argument(
+        "--threads",
+        action="store_true",
+        help="report processor time by process, kind of thread and phase, too",
+    )
     options.add_argument("--peer", type=Path, help="folder of the Kafka Streams peer (kstreams/run.sh in it)")
     arguments = options.parse_args()
-    rows = []
+    rows: list[dict[str, object]] = []
+    thread_rows: list[dict[str, object]] | None = [] if arguments.threads else None
     with new_environment() as environment:
         if arguments.personal:
             add_personal_account(environment.root, arguments.personal)
         for number in range(arguments.runs + 1):
             broker = "cold" if number == 0 else "warm"  # the first round also warms the broker's JVM
-            rows.append(_measure_cqrs(environment, arguments, f"r{number}.", broker))
+            rows.append(_measure_cqrs(environment, arguments, f"r{number}.", broker, thread_rows=thread_rows))
             if arguments.personal:
                 rows.append(_measure_cqrs(environment, arguments, f"m{number}.", broker, arguments.personal))
             if arguments.sampled is not None:
@@ -58,6 +67,8 @@ def main() -> None:
             for dedup in peer.DEDUP if arguments.peer else ():
                 rows.append(_measure_peer(environment, arguments, f"p{number}{dedup}.", broker, dedup))
     report("backlog", rows)
+    if thread_rows is not None:
+        report("processor time of cqrs in µs per command", medians(thread_rows) or thread_rows)
 
 
 def _topics_with_accounts(
@@ -75,9 +86,10 @@ def _measure_cqrs(
     warmth: str,
     fields: int = 0,
     sampled: float | None = None,
+    thread_rows: list[dict[str, object]] | None = None,
 ) -> dict[str, object]:
     """Measure cqrs. `fields`: the number of personal fields in each command. `sampled`: the share of commands with
-    spans; None without a collector.
+    spans; None without a collector. `thread_rows` gets the rows of `_thread_rows`; None: threads are not sampled.
     """
     topics = _topics_with_accounts(environment, arguments, prefix, personal=fields > 0)
     run = ("run", topics.aggregate, "--once", "--topic-prefix", prefix)
@@ -94,10 +106,14 @@ def _measure_cqrs(
         sampled or 0.0,
     )
     broker_before, bytes_before = environment.broker_cpu(), loopback_bytes()
-    summary = environment.cqrs(*run)
+    times = ProcessorTimes(environment.broker_pid)
+    with nullcontext() if thread_rows is None else times:
+        summary = environment.cqrs(*run)
     broker_seconds, wire_bytes = environment.broker_cpu() - broker_before, loopback_bytes() - bytes_before
     assert summary["accepted"] == arguments.commands, summary
     us_per_command = 1e6 / arguments.commands
+    if thread_rows is not None:
+        thread_rows += _thread_rows(environment, arguments, topics, times)
     return {
         "what": f"cqrs{_description(arguments, fields, sampled)}, {warmth} broker",
         "commands_per_s": arguments.commands / summary["seconds"],
@@ -114,6 +130,23 @@ def _description(arguments: argparse.Namespace, fields: int, sampled: float | No
     description += f", {fields} personal" if fields else ""
     description += "" if sampled is None else f", {sampled:.1%} sampled"
     return description + (f", {arguments.remembered:,} remembered a shard" if arguments.remembered else "")
+
+
+def _thread_rows(
+    environment: Environment, arguments: argparse.Namespace, topics: Topics, times: ProcessorTimes
+) -> list[dict[str, object]]:
+    """Return the processor time of each kind of threads, in µs per command: before the first decision, from then to the
+    last commit, and afterwards. The claims contain both times.
+    """
+    offsets = committed_offsets_now(environment.connection, topics, range(arguments.partitions))
+    counts = [claim.counts for offset in offsets.values() if (claim := parse_claim(offset.metadata))]
+    first, last = min(count.first for count in counts), max(count.last for count in counts)
+    rows: list[dict[str, object]] = []
+    for kind, seconds in sorted(times.by_phase(first / 1000, last / 1000).items()):
+        start, deciding, end = (1e6 * phase_seconds / arguments.commands for phase_seconds in seconds)
+        total = start + deciding + end
+        rows.append({"what": ", ".join(kind), "start": start, "deciding": deciding, "end": end, "all": total})
+    return rows
 
 
 def _write_remembered_ids(environment: Environment, arguments: argparse.Namespace, prefix: str) -> None:
