@@ -20,16 +20,16 @@ TARGET = Path(__file__).with_name("cli.md")
 INTRODUCTION = """\
 # The command line
 
-On this page you find every command, option and exit code. `python docs/generate_cli.py` writes it.
+On this page you find every command, option and exit code. `python docs/generate_cli.py` generates this page.
 
 Data goes to stdout, everything else to stderr. An error is one line: `error: cause; what to do`. With `-o json` a
-command prints one JSON document, or JSON Lines if it prints continuously (`tail`, `send --wait`). An error on stderr is
-then `{"error":{"code":…,"message":…,"hint":…}}`. [settings.md](settings.md) lists the settings. The end of this page
-explains `AGGREGATE`, the [options of commands on Spark](#arguments-and-options-of-many-commands) and the
+command prints one JSON document, or JSON Lines if it prints continuously (`tail`, `send --wait`), and an error on
+stderr is `{"error":{"code":…,"message":…,"hint":…}}`. [settings.md](settings.md) lists the settings. The end of this
+page explains `AGGREGATE`, the [options of commands on Spark](#arguments-and-options-of-many-commands) and the
 [options of every command](#options-of-every-command).
 """
 
-#: Arguments and options that mean the same in many commands. The end of the page explains them, not each section.
+#: Arguments and options with the same meaning in many commands. Only the end of the page explains them.
 SHARED = ("AGGREGATE", "[AGGREGATE]...")
 SPARK_OPTIONS = ("--master URL", "--conf K=V")
 
@@ -135,7 +135,7 @@ def descriptions(heading: str, params: list[Any]) -> str:
     items = [f"{heading}:\n"]
     for param in params:
         default = (
-            f" Default: {param.default}."
+            f" Default: {param.opts[0] if param.default is True else param.default}."
             if isinstance(param.default, (str, int)) and param.default not in ("", False)
             else ""
         )
@@ -144,11 +144,11 @@ def descriptions(heading: str, params: list[Any]) -> str:
 
 
 def spelled(param: Any) -> str:
-    """An argument or option as one writes it."""
+    """Return an argument or option as the user writes it."""
     if param.param_type_name == "argument":
         name = str(param.metavar or param.name.upper())
         return f"[{name}]..." if param.nargs != 1 else name if param.required else f"[{name}]"
-    names = "|".join(sorted(param.opts, key=len))
+    names = "|".join(sorted([*param.opts, *param.secondary_opts], key=len))
     return names if param.is_flag else f"{names} {param.metavar or 'N'}"
 
 

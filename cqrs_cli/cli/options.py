@@ -38,7 +38,7 @@ BootstrapServer = Annotated[
     str | None,
     option(
         "-b --bootstrap-server HOST:PORT",
-        "Kafka. Default: the embedded broker.",
+        "Kafka's address. Default: the embedded broker.",
         rich_help_panel=COMMON_PANEL,
     ),
 ]
@@ -110,9 +110,9 @@ complete_aggregate = completion_from(lambda ctx: Cli().aggregate_names())
 
 
 AggregateName = Annotated[str, argument("AGGREGATE", "The aggregate's name.", complete=complete_aggregate)]
-DryRun = Annotated[bool, option("--dry-run", "Print the plan, and change nothing.")]
+DryRun = Annotated[bool, option("--dry-run", "Only print the plan.")]
 AggregateNames = Annotated[
-    list[str] | None, argument("AGGREGATE", "Default: all.", complete=complete_aggregate)
+    list[str] | None, argument("AGGREGATE", "Names of aggregates. Default: all.", complete=complete_aggregate)
 ]
 
 Master = Annotated[str | None, option("--master URL", "Spark's master.", show_default="local[*]")]

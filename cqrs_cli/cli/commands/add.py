@@ -70,7 +70,10 @@ def add_to_project(
         ),
     ] = None,
 ) -> None:
-    """Add a sample aggregate, process manager or projection, with its test, to this project."""
+    """Add a sample aggregate, process manager or projection, with its test, to this project.
+
+    Without --process and --projection it adds an aggregate.
+    """
     from cqrs_cli import scaffold
 
     root, package = cli.settings.root, cli.settings.aggregates

@@ -39,13 +39,13 @@ def certificate(
     *,
     spark: SparkOptions,
 ) -> None:
-    """Hash all records of an aggregate's topics, on Spark, and write or check a certificate.
+    """Hash the records of an aggregate's topics, on Spark, to detect later changes.
 
-    A certificate contains the topics' ids, the ends of the partitions, and a SHA-256 for each 10,000 offsets.
+    --out writes a certificate: the topics' ids, the ends of the partitions, and a SHA-256 for each range of 10,000
+    offsets.
 
-    With --check the command names each range of offsets that was altered, truncated or replaced, and exits with 5. It
-    only counts records that retention has deleted, but a deleted event is a change. With both options it reads the
-    records once.
+    --check compares the topics with an earlier certificate. It names each range of offsets whose records were altered,
+    truncated or replaced, and exits with 5. Records that retention has deleted are no change, except events.
     """
     properties = spark.apply(cli)
     if out is None and check is None:

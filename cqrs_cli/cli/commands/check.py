@@ -28,12 +28,12 @@ def check(
     cli: Cli,
     aggregates: AggregateNames = None,
     write: Annotated[
-        bool, option("--write", "Update schemas/, and remove files without an aggregate.")
+        bool, option("--write", "Update the contracts, and remove those of removed aggregates.")
     ] = False,
     log: Annotated[bool, option("--log", "Read all stored events, too, on Spark.")] = False,
     registry: Annotated[
         str | None,
-        option("--registry URL", "Ask this schema registry, too; with --write register the messages."),
+        option("--registry URL", "Check with this schema registry, too; with --write register the messages."),
     ] = None,
     output: ReportOutput = "text",
     *,
@@ -41,11 +41,11 @@ def check(
 ) -> int:
     """Check that the code can read what older code has written, before you commit and in CI.
 
-    It compares the aggregates with schemas/AGGREGATE.json, which --write updates: commit these files. Red changes break
-    stored events or clients: the command names a remedy for each, and exits with 1. Amber changes need --write, or a
-    new revision if an evolve changed.
+    The command compares the aggregates with their contracts, schemas/AGGREGATE.json. --write updates the contracts:
+    commit them. A red change breaks stored events or clients: the command prints a remedy, and exits with 1. An amber
+    change breaks neither: run --write; if evolve changed, first raise the revision.
 
-    --log also reads every stored event, and names unreadable events. -o also has github, sarif and markdown.
+    --log also reads every stored event, and names unreadable events. -o also accepts github, sarif and markdown.
     """
     from cqrs_cli.cli.render.check import check_report, check_result, highest_level
     from cqrs_cli.doctor.contracts import compare_with_code, remove_contract, write_contract

@@ -63,14 +63,14 @@ def list_letters(
     aggregate: AggregateName,
     selection: LetterFilter,
     only_open: Annotated[
-        bool, option("--open", "Only commands that were not decided since; the last dead letter of each.")
+        bool, option("--open", "Only commands that were not decided since; of each, the last dead letter.")
     ] = False,
     full: Annotated[bool, option("--full", "Also print each record as it was sent.")] = False,
 ) -> None:
     """List failed commands, by time.
 
-    A dead letter remains after its command was retried. With --open the command also reads the outcomes, and omits dead
-    letters whose command was decided since.
+    A dead letter remains after its command was retried. --open reads the outcomes, too, and omits each command that was
+    decided after its dead letter.
     """
     _print_letters(
         cli, _selected_letters(cli, aggregate, selection, only_open), bool(selection) or only_open, full
@@ -94,9 +94,9 @@ def retry_letters(
 ) -> None:
     """Send failed commands again, so that they are decided now.
 
-    It sends each command once, with its id and without notbefore. It omits commands that were decided since (as list
-    --open does), and records that are not readable commands. Within the dedup window a repeated retry is a duplicate,
-    so each command is decided once. The dead letter remains.
+    It sends each command once, with its id and without notbefore. It omits commands that were decided since, as list
+    --open does, and records that are not valid commands. If you repeat a retry within the dedup window, the commands
+    are duplicates, so each command is decided once. The dead letter remains.
     """
     if not (selection or select_all):
         raise UsageError(
@@ -115,8 +115,8 @@ def drop_letters(
 ) -> None:
     """Delete the oldest dead letters.
 
-    Kafka deletes records only from the beginning of a partition, so --before is the only filter. `--before 0s`
-    deletes all dead letters. A record of the drop remains in the topic, and `cqrs trace` shows it.
+    Kafka deletes records only from the beginning of a partition, so --before is the only filter. `--before 0s` deletes
+    all dead letters. The topic keeps a record of the deletion, which `cqrs trace` shows.
     """
     before_ms = time_option("--before", before)
     letters = _oldest_letters(cli, aggregate, before_ms)

@@ -52,7 +52,7 @@ deferred = subgroup("deferred", "Deferred commands: list, release or cancel them
     ],
 )
 def list_deferred(cli: Cli, aggregate: AggregateName, selection: DeferralFilter) -> None:
-    """List deferred commands, by due time.
+    """List deferred commands, the next due command first.
 
     A command is `parked` until it is due, then `released` until it is decided, or `cancelled`. Personal fields have
     redacted values.
@@ -73,7 +73,7 @@ def release_deferred(
 ) -> None:
     """Release deferred commands, so that they are decided now.
 
-    It sends a request for each command; the owner releases the command.
+    For each command it sends a request; when the owner reads the request, it releases the command.
     """
     _request_action(cli, aggregate, selection, select_all, is_dry_run, "release")
 
@@ -95,8 +95,8 @@ def cancel_deferred(
 ) -> None:
     """Cancel deferred commands: their outcome is rejected, CANCELLED.
 
-    It sends a request for each command. If the command is decided before the request, the request has no effect, and
-    its outcome reports this.
+    It sends a request for each command. If the command was decided before, the outcome of the request is rejected,
+    NOT_FOUND.
     """
     _request_action(cli, aggregate, selection, select_all, is_dry_run, "cancel")
 

@@ -36,15 +36,15 @@ _WITHOUT_SQLALCHEMY = f"It needs SQLAlchemy: {install_command('projections')}"
 def demo(
     cli: Cli,
     with_console: Annotated[
-        bool, option("--serve", "After the tour, serve its topics in a console, until stopped.")
+        bool, option("--serve", "Then serve the demo's topics in the web console, until stopped.")
     ] = False,
 ) -> None:
-    """Play a tour: commands of a bank, and an order that times out, decided on Spark and Kafka.
+    """Show cqrs at work: decide commands of a bank, and an order that times out, on Spark and Kafka.
 
-    The tour uses its own project and embedded Kafka in .cqrs/demo, and stops the broker at its end. With -b or
-    --command-config it uses that broker, and topics with the prefix "demo.".
+    The demo uses its own project and embedded Kafka in .cqrs/demo, and stops the broker at its end. With -b or
+    --command-config it uses another broker, and topics with the prefix "demo.".
 
-    The command exits with 1 if an outcome or the replay is not as expected.
+    The command exits with 1 if an outcome or a replayed state is not as expected.
     """
     from cqrs_cli.demo import project
 

@@ -31,12 +31,14 @@ def _complete_messages(ctx: typer.Context) -> Iterable[str]:
 def describe(
     cli: Cli,
     aggregate: Annotated[
-        str | None, argument("AGGREGATE", "Default: all.", complete=complete_aggregate)
+        str | None, argument("AGGREGATE", "The aggregate's name. Default: all.", complete=complete_aggregate)
     ] = None,
     command: Annotated[
         str | None,
         argument(
-            "COMMAND", "A command, an event or the state.", complete=completion_from(_complete_messages)
+            "COMMAND",
+            "Name of a command, an event or the state.",
+            complete=completion_from(_complete_messages),
         ),
     ] = None,
     output: Annotated[
@@ -51,7 +53,7 @@ def describe(
     """Describe commands, events and states: fields, types, defaults and values.
 
     -o json prints JSON Schema of the data. -o avro, json-schema and protobuf describe the whole records of an
-    aggregate; with COMMAND, they describe only its data. The command needs no broker.
+    aggregate, or only the data of COMMAND. -o asyncapi describes topics and messages. The command needs no broker.
     """
     from cqrs_cli.cli.render import describe as render
     from cqrs_cli.core.aggregate import json_schema

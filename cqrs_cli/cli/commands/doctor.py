@@ -50,11 +50,11 @@ def doctor(
 ) -> int:
     """Check Java, Python, Spark, limits, broker, topics, permissions, events, keys and checkpoints.
 
-    It changes nothing, except a small file that it writes to the checkpoint store and deletes. Each failure has a
-    remedy.
+    It changes nothing, except that it writes a small file to the checkpoint store and deletes it. Each failure is shown
+    with its remedy.
 
-    --for selects the permissions to check; read means show, tail, trace, replay, export, verify, status and top.
-    With --gateway it checks a running gateway, too.
+    --for selects the permissions to check; read means show, tail, trace, replay, export, verify, status and top. With
+    --gateway it checks a running gateway, too.
 
     The command exits with 0, or with the exit code of the first failure. docs/operations.md lists the checks.
     """

@@ -31,7 +31,7 @@ def erase(
         Path | None,
         option(
             "--erasures FILE",
-            "Append this erasure to this file.",
+            "File to which the erasure is appended.",
             show_default="erasures.ndjson in the project's folder",
         ),
     ] = None,
@@ -45,8 +45,8 @@ def erase(
     On a terminal it asks for a confirmation. The aggregate remains, with redacted values. Events that were written
     before a field was personal stay in plain text; the command counts them.
 
-    It appends the erasure to a file. After a restore from a backup, repeat the erasures with --file, before readers
-    start. docs/personal.md lists the places of personal data.
+    It appends the erasure to the file of --erasures. After a restore from a backup, repeat the erasures with --file
+    before readers start. docs/personal.md lists where personal data is stored.
     """
     timeout_seconds = duration_option("--timeout", timeout).total_seconds() if wait else None
     if file is not None:

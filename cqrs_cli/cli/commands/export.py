@@ -35,8 +35,9 @@ def export(
 ) -> None:
     """Write all committed events of an aggregate to files, on Spark.
 
-    In Parquet, each event type has a column with its fields; docs/insight.md lists the other columns. JSON Lines
-    contain the CloudEvents as they were written. Without --personal, personal fields have redacted values.
+    In Parquet, each event type has a column with its fields; other columns contain offset, version, time and
+    attributes. JSON Lines contain the CloudEvents as they were written. Without --personal, personal fields have
+    redacted values.
 
     The folder appears only when it is complete. The command exits with 5 if the code cannot read an event.
     """

@@ -35,11 +35,11 @@ def init(
 ) -> int | None:
     """Create the topics of aggregates; check existing topics, and leave them unchanged.
 
-    Without names it also creates the topics of process managers, for their positions and public events. The command
-    exits with 3 if a topic has wrong settings, or if the code of an aggregate cannot be used.
+    Without names it also creates the topics of process managers, for positions and public events. The command exits
+    with 3 if a topic has wrong settings, or if a named aggregate cannot be loaded.
 
-    --strimzi contacts no broker. It prints a KafkaTopic for each topic, with settings for three brokers, and a
-    KafkaUser for each of run, send and read.
+    --strimzi contacts no broker. It prints Kubernetes manifests for Strimzi: a KafkaTopic for each topic, with settings
+    for three brokers, and a KafkaUser for each of the roles run, send and read.
     """
     if partitions is not None:
         cli.flags["partitions"] = partitions

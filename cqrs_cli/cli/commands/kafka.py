@@ -25,7 +25,7 @@ def kafka(
     """Start or stop the project's embedded Kafka, or report whether it runs.
 
     `start` waits until the broker answers; the first start downloads Kafka. `stop` keeps the topics, in .cqrs/kafka.
-    Without an action the command prints the broker's address, and exits with 4 if it does not run.
+    Without an action the command prints the broker's address, and exits with 4 if the broker does not run.
 
     Other commands start the broker when they need it, and log in by themselves. Your other programs log in with
     .cqrs/kafka/client.properties, or with .cqrs/kafka/librdkafka.properties (kcat -F).

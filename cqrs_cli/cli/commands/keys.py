@@ -21,10 +21,10 @@ keys = subgroup("keys", "The keyring, whose owner can decrypt personal fields.")
 
 @command(keys, "init", examples=["cqrs keys init"])
 def init_keyring(cli: Cli) -> None:
-    """Create the keyring at the place in the setting keyring.
+    """Create the keyring that the setting keyring names.
 
-    For file:PATH it writes a new file, private to its owner, with one key-encryption key of 64 random bytes. It never
-    replaces a file. For env:NAME and exec:COMMAND it prints the content to store.
+    For file:PATH it writes a new file, readable only by its owner, with one key-encryption key of 64 random bytes. It
+    never replaces a file. For env:NAME and exec:COMMAND it prints the content that you must store.
     """
     from cqrs_cli.keys.keyring_file import create_keyring_file
 
@@ -35,8 +35,8 @@ def init_keyring(cli: Cli) -> None:
 def rotate_keyring(cli: Cli) -> None:
     """Add a new key-encryption key (KEK) to the keyring, for all new data keys.
 
-    For file:PATH it replaces the file. For env:NAME and exec:COMMAND it prints the change to make. The old KEKs stay
-    in the keyring.
+    For file:PATH it replaces the file. For env:NAME and exec:COMMAND it prints the change that you must make. The old
+    KEKs stay in the keyring.
 
     Restart the runs afterwards: they read the keyring at their start. Owners re-encrypt all data keys when they are
     idle. cqrs keys status reports when an old KEK can be destroyed.
@@ -51,7 +51,7 @@ def keys_status(cli: Cli, aggregates: AggregateNames = None) -> None:
     """Count the data keys under each key-encryption key (KEK), and name the KEKs that can be destroyed.
 
     It reads the keys topics; by default of all aggregates with personal fields. A KEK is needed until compaction has
-    removed the last record that it encrypts: hours after a rotation.
+    removed the last data key that is encrypted with it, which takes hours after a rotation.
 
     The command exits with 5 if the keyring lacks a KEK that is in use.
     """

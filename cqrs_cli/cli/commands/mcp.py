@@ -8,11 +8,11 @@ from cqrs_cli.cli.hints import cluster_flags
 
 @command(app, name="mcp", examples=["cqrs mcp"], extras=["mcp"])
 def mcp(cli: Cli) -> None:
-    """Serve tools for agents over the Model Context Protocol, on stdin and stdout.
+    """Serve tools for AI agents over the Model Context Protocol, on stdin and stdout.
 
     The tools "describe", "show", "history", "trace", "sql", "whatif" and "why" only read; "why" explains the outcome of
-    a command. With the setting mcp_allow_send, the tool "send" first shows a dry run, and sends the command in a second
-    call.
+    a command. The tool "send" exists with the setting mcp_allow_send: its first call is a dry run, its second call
+    sends the command.
     """
     from cqrs_cli.cli.agents.server import make_server
     from cqrs_cli.cli.agents.tools import AgentTools

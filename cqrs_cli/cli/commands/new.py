@@ -18,7 +18,7 @@ Folder = Annotated[Path, argument("DIR", "A new or an empty folder.")]
 BareProject = Annotated[bool, option("--bare", "Create only an aggregate, its test and cqrs.toml.")]
 SampleName = Annotated[
     str | None,
-    option("--aggregate NAME", "Start with a sample aggregate of this name. Default: inventory, an example."),
+    option("--aggregate NAME", "Start with a sample aggregate of this name. Default: inventory."),
 ]
 
 
@@ -30,7 +30,7 @@ def new(cli: Cli, folder: Folder, bare: BareProject = False, aggregate: SampleNa
     """Create a project: an aggregate with its tests, and the files to run, check and ship it.
 
     The project has a typed package, a Makefile, a Dockerfile, a compose file, a CI workflow, pre-commit and a README.
-    cqrs add adds aggregates, process managers and projections.
+    Use cqrs add for further aggregates, process managers and projections.
     """
     from cqrs_cli.scaffold import BARE_FILES, FILES, INVENTORY, create, first_aggregate
 

@@ -21,11 +21,11 @@ payloads = subgroup("payloads", "The store of large payloads.")
 def gc(cli: Cli, names: AggregateNames = None, is_dry_run: DryRun = False) -> None:
     """Delete payloads that no record refers to.
 
-    It reads commands, events, dead letters and deferred commands. If no record refers to a payload that is older than a
-    day, it moves the payload to a folder where it remains readable. A call a day later deletes the payload, or restores
-    it if a record refers to it by then. Call the command once a day.
+    It reads commands, events, dead letters and deferred commands. It moves each unreferenced payload that is older than
+    a day to a folder in which readers still find it. A call a day later deletes the payload, or restores it if a new
+    record refers to it. Call the command once a day.
 
-    All records that refer to the store must be in one cluster.
+    All records that refer to the payload store must be in one cluster.
     """
     from cqrs_cli.client.queries.payloads import referenced_payloads
     from cqrs_cli.core.messages.payload_reference import payload_folder

@@ -50,7 +50,7 @@ def project(
     ] = "sqlite:///projections.db",
     once: Annotated[bool, option("--once", "Handle the events that exist now, then exit.")] = False,
     rebuild: Annotated[
-        bool, option("--rebuild", "Fill new tables from the first event, which then replace the old tables.")
+        bool, option("--rebuild", "Fill new tables from the first event on, then replace the old tables.")
     ] = False,
     metrics_address: MetricsAddress = None,
     *,
@@ -58,9 +58,9 @@ def project(
 ) -> None:
     """Fill a projection in a database with each event exactly once, until stopped.
 
-    One transaction contains rows and position. A later cqrs project of the same tables takes over; the earlier process
-    exits with 6. After a change of the revision, or with --rebuild, it fills new tables (shadow tables), which then
-    replace the old tables.
+    Each database transaction contains rows and read position. A second cqrs project for the same tables takes over; the
+    first exits with 6. After a change of the projection's revision, or with --rebuild, the command fills new tables,
+    which then replace the old tables.
 
     If database or broker do not answer, it waits; with --once it exits with 4 after a minute. docs/projections.md
     explains passwords and databases.

@@ -28,11 +28,11 @@ def rebuild(
         option("--partitions N", "Fold the shards for N partitions, before cqrs repartition.", min=1),
     ] = None,
 ) -> None:
-    """Fold new shards from the log, while runs use the old shards.
+    """Fold new shards (local states) from the log, while runs use the old shards.
 
-    It uses one process per core, no Spark, and disk space for old and new shards. When all new shards are complete,
-    they replace the old shards, which it moves aside. An active run continues with the old shards; the next run uses
-    the new shards. If new code invalidates shards, rebuild with this code first.
+    It uses one process per core, no Spark, and disk space for old and new shards. When all are complete, they replace
+    the old shards, which are moved aside. The active run keeps the old shards; the next run uses the new. Rebuild with
+    new code before you deploy it, if it invalidates shards.
 
     With --partitions it prepares the shards of one aggregate for cqrs repartition.
     """

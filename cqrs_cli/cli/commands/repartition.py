@@ -25,8 +25,8 @@ def repartition_aggregate(
 ) -> None:
     """Raise the number of an aggregate's partitions to a multiple, while a run decides.
 
-    The topics get the new partitions now. The active run continues with the old number. The next run takes over, and
-    splits each partition. cqrs status shows the progress.
+    It adds the partitions to the topics. The active run continues with the old number. The next run takes over, and
+    splits each old partition. cqrs status shows the progress.
 
     Repeat the command to complete an interrupted repartitioning, or after you added partitions with Kafka's tools. With
     --dry-run it prints the splits, and the events and deferred commands that move. docs/operations.md explains steps

@@ -46,11 +46,11 @@ def replay(
 ) -> None:
     """Fold all events of an aggregate type, on Spark, and print a digest of the states.
 
-    Equal digests mean equal ids, versions and states. With --at TIME, each aggregate has its last version up to this
-    time. @FILE contains an offset for each partition, or is a certificate.
+    Equal digests mean equal ids, versions and states. --at TIME folds each aggregate up to this time. FILE contains the
+    offset of each partition at which folding ends, or is a certificate.
 
     --out writes a row per aggregate: JSON Lines, or Parquet with a column per field of the state. Without --personal,
-    personal fields have redacted values. docs/insight.md explains memory and files.
+    personal fields have redacted values. docs/insight.md explains --at.
     """
     from cqrs_cli.jobs.replay.driver import parts_per_partition, plan_replay, replay_events
 

@@ -52,7 +52,7 @@ class ProcessOptions:
     no_processes: Annotated[bool, option("--no-processes", "Run no process manager.")] = False
     origin: Annotated[
         Literal["beginning", "end"],
-        option("--from beginning|end", "Where a new process manager starts to read."),
+        option("--from beginning|end", "The first event that a new process manager reads."),
     ] = "end"
 
 
@@ -64,15 +64,18 @@ class OverrideOptions:
         list[str] | None,
         option(
             "--accept-loss [PROCESS:]AGG:P@OFFSET",
-            "Accept the loss of records before this offset, and continue there; repeatable.",
+            "Continue at this offset, although earlier records were lost; repeatable.",
         ),
     ] = None
     skip: Annotated[
         list[str] | None,
-        option("--skip PROCESS:AGG:P@OFFSET", "Skip an event that stopped its process manager; repeatable."),
+        option(
+            "--skip PROCESS:AGG:P@OFFSET", "Skip the event that stopped this process manager; repeatable."
+        ),
     ] = None
     fail: Annotated[
-        list[str] | None, option("--fail AGG:P@OFFSET", "Fail this command without deciding it; repeatable.")
+        list[str] | None,
+        option("--fail AGG:P@OFFSET", "Fail this command, in partition P, without deciding it; repeatable."),
     ] = None
 
     def overrides(self) -> "OperatorOverrides":
@@ -97,7 +100,7 @@ def run(
     processes: ProcessOptions,
     once: Annotated[
         bool,
-        option("--once", "Exit when this or another run has handled all commands and events that exist now."),
+        option("--once", "Exit when all commands and events that exist now are handled, by any run."),
     ] = False,
     standby: Annotated[
         bool, option("--standby", "Keep state warm, and take over when the active run fails.")
@@ -110,11 +113,13 @@ def run(
 ) -> int | None:
     """Decide commands, and run process managers, until stopped.
 
-    Without names, the run takes all aggregates and process managers; with AGGREGATE or --process, only the named.
+    Without names, the run includes all aggregates and process managers; with AGGREGATE or --process, only the named.
 
-    A newer run takes over the partitions of an older run, which then exits with code 6. Ctrl-C stops the run cleanly.
-    With -o json the run prints its progress as JSON Lines. docs/operations.md explains takeovers, --standby and the
-    overrides, docs/processes.md the process managers.
+    A new run takes over the partitions of an active run, which then exits with 6. Ctrl-C stops the run cleanly. With -o
+    json it prints its progress as JSON Lines.
+
+    When --accept-loss, --skip or --fail can help, the error contains the option to use. docs/operations.md explains
+    takeovers and --standby.
     """
     if processes.no_processes and processes.process:
         raise UsageError("--no-processes and --process do not go together", "leave one of them out")

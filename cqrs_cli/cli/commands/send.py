@@ -59,23 +59,27 @@ def send(
         str | None,
         option(
             "TIME",
-            "Reject the command after this time: 30s from now, 2026-11-21T01:02:03Z, or 2026-11-21 (UTC).",
+            "Reject the command if it is not decided by then: 30s from now, 2026-11-21T01:02:03Z, or 2026-11-21 (UTC).",
         ),
     ] = None,
     not_before: Annotated[
         str | None,
-        option("--not-before TIME", "Defer the command to this time: 3d from now, or 2026-11-21T01:02:03Z."),
+        option(
+            "--not-before TIME", "Defer the command until this time: 3d from now, or 2026-11-21T01:02:03Z."
+        ),
     ] = None,
     wait: Annotated[bool, option("--wait", "Wait for the outcome, and print it.")] = False,
     projection: Annotated[
         str | None,
         option(
             "--wait-for PROJECTION",
-            "As --wait, and wait until this projection has the events.",
+            "As --wait, and wait until this projection has the command's events.",
             complete=complete_modules("projections"),
         ),
     ] = None,
-    database: Annotated[str, option("--to URL", "The projection's database.")] = "sqlite:///projections.db",
+    database: Annotated[
+        str, option("--to URL", "The database of --wait-for's projection.")
+    ] = "sqlite:///projections.db",
     is_dry_run: Annotated[
         bool, option("--dry-run", "Decide on this machine, print outcome and events, send nothing.")
     ] = False,
@@ -83,8 +87,8 @@ def send(
 ) -> None:
     """Send a command, or the commands of a file.
 
-    Fill an object by name, customer[name]=Ada, and a list by repetition, tag=a tag=b, or by index, lines[0][sku]=tea. A
-    line of --file is a CloudEvent, or has at least type, subject and data.
+    Write an object field by field, customer[name]=Ada. Write a list by repeating its field, tag=a tag=b, or by index,
+    lines[0][sku]=tea. Each line of --file is a CloudEvent; only type, subject and data are required.
 
     With --wait the command exits with 7 if a command was rejected or failed, and with 8 if no outcome comes in time.
     --dry-run decides with the current state, and exits like --wait. docs/messages.md lists all attributes.

@@ -37,7 +37,7 @@ def serve(
         Path | None, option("--token-file FILE", "Bearer tokens and their rights; every request needs one.")
     ] = None,
     allow_host: Annotated[
-        list[str] | None, option("--allow-host NAME", "Host name of the gateway; repeatable.")
+        list[str] | None, option("--allow-host NAME", "Accept requests for this host name; repeatable.")
     ] = None,
     projections: Annotated[
         str | None, option("--projections URL", "Show the projections in this database, too.")
@@ -46,11 +46,11 @@ def serve(
         Path | None, option("--state-dir DIR", "Folder of the gateway's states, on a local disk.")
     ] = None,
 ) -> None:
-    """Serve states, histories, events and commands over HTTP, and a console, until stopped.
+    """Serve states, histories, events and commands over HTTP, and a web console, until stopped.
 
-    The gateway keeps its own states, folded from the events, so a read needs no owner and no broker. It sends commands
-    to their topics, and responds with the outcome. GET /openapi.json describes the API. A gateway that other machines
-    can reach needs a token, and a proxy with TLS.
+    This gateway folds the events into its own copy of the states, so reads need neither a run nor the broker. It sends
+    commands to their topics, and responds with the outcome. GET /openapi.json describes the API. If other machines can
+    reach the gateway, it needs a token, and a proxy with TLS.
     """
     from cqrs_cli.client.background_sender import BackgroundSender
     from cqrs_cli.console.api import ConsoleApi

@@ -34,12 +34,13 @@ def show(
             "Show an earlier state: at a version, a time (2026-11-21T01:02:03Z, 2026-11-21, 2h ago), or offsets.",
         ),
     ] = None,
-    history: Annotated[bool, option("--history", "Show its events, too.")] = False,
+    history: Annotated[bool, option("--history", "Show the aggregate's events, too.")] = False,
 ) -> None:
     """Show the state and the version of an aggregate, folded from its committed events, or list all ids.
 
-    --at TIME shows the last version up to this time; before the first event, this is version 0 with the initial state.
-    @FILE contains an offset for each partition, {"0": 1200, "1": 0}, or is a certificate (cqrs certificate).
+    --at TIME shows the last version up to this time; before the first event, the initial state with version 0. --at
+    @FILE shows the state before the offsets in FILE: an offset for each partition, {"0": 1200, "1": 0}, or a
+    certificate (cqrs certificate).
 
     Without a keyring, personal fields have redacted values. The command exits with 1 for an id without events.
     """

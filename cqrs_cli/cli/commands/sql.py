@@ -52,11 +52,11 @@ def sql(
     """Query topics and states with Spark SQL.
 
     The aggregate order has the views order_commands, order_events, order_outcomes and order_state, and a view for each
-    event type, such as order_Placed. SHOW VIEWS lists all views. A query reads the records that are committed when it
-    is planned.
+    event type, such as order_Placed. SHOW VIEWS lists all views. A query reads the records that are committed when
+    Spark plans the query.
 
     Semicolons separate queries on stdin. At the prompt, Tab completes names, and a semicolon ends a query. A table
-    shows 1,000 rows; times are in UTC. docs/insight.md explains the columns and --at.
+    shows at most 1,000 rows; times are in UTC. docs/insight.md explains the columns and --at.
     """
     from cqrs_cli.core.messages.timestamps import rfc3339
     from cqrs_cli.jobs.sql import PRIVATE, SqlSession, split_queries

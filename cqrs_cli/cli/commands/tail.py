@@ -43,7 +43,7 @@ def tail(
     count: Annotated[
         int | None, option("-n --lines N", "Print the last N records; with --from the first N.", min=0)
     ] = None,
-    follow: Annotated[bool, option("-f --follow", "Continue with new records.")] = False,
+    follow: Annotated[bool, option("-f --follow", "Print new records until stopped.")] = False,
     aggregate_id: Annotated[str | None, option("--aggregate-id ID", "Only records with this key.")] = None,
     types: Annotated[
         list[str] | None, option("--type NAME", "Only this command or event; repeatable.")
@@ -59,10 +59,10 @@ def tail(
         list[int] | None, option("--partition P", "Only this partition; repeatable.", min=0)
     ] = None,
 ) -> None:
-    """Print the committed records of a topic, from its beginning to its current end.
+    """Print the committed records of a topic: the existing records, or with --follow the new records.
 
-    With --follow it prints only new records; -n N also prints the last N existing records. With --from and -n N it
-    exits after N records.
+    With --follow and -n N it first prints the last N existing records. With --from and -n N it prints the first N
+    records from there, then exits.
 
     Records of several partitions are sorted by their timestamps, except new records with --follow. An offset in --from
     applies to each partition. If a followed topic is deleted or recreated, the command exits with 5.

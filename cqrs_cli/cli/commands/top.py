@@ -23,12 +23,12 @@ def top(
     aggregates: AggregateNames = None,
     every: Annotated[str, option("TIME", "Polling interval.")] = "1s",
 ) -> None:
-    """Watch lag, rates, latency, owners and reasons of all partitions live; q quits.
+    """Watch lag, rates and owners of all partitions live, and the reasons of rejections; q quits.
 
-    Rates cover the time since the last poll. Without names it also shows process managers: "checkout < order 0" is
-    the process manager checkout at partition 0 of order. docs/operations.md explains the columns.
+    A rate covers the time since the last poll. Without names, the table also has process managers: "checkout < order 0"
+    is the process manager checkout at partition 0 of order. docs/operations.md explains the columns.
 
-    The keys n, s, d, r, l and o sort; a groups by aggregate; p pauses. It needs a terminal: programs use cqrs status.
+    The last line lists the keys to pause, group and sort. The command needs a terminal; programs use cqrs status.
     """
     interval = duration_option("--every", every).total_seconds()
     if interval < 0.1:

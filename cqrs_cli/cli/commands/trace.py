@@ -40,10 +40,10 @@ def trace(
 ) -> None:
     """Show the commands, outcomes, events and dead letters of a correlation, over all aggregates.
 
-    ID is the id of a correlation or a command; or else the id of an aggregate, whose commands it follows. An outcome is
-    below its command, and a command is below the event that caused it.
+    ID is the id of a correlation or a command; otherwise the id of an aggregate, whose correlations are then shown. An
+    outcome is below its command, and a command is below the event that caused it.
 
-    It reads all records since --since, and prints their number. The command exits with 1 if it finds nothing. `-o otlp`
+    The command reads all records since --since, prints their number, and exits with 1 if it finds nothing. -o otlp
     sends the messages as spans to OTEL_EXPORTER_OTLP_ENDPOINT.
     """
     from cqrs_cli.cli.aggregate_codec import aggregate_codec

@@ -27,10 +27,14 @@ class VerifyOptions:
 
     state: Annotated[bool, option("--state", "Compare the folded events with the shards, too.")] = False
     longest_window: Annotated[
-        str | None, option("--longest-window DURATION", "The longest dedup_window that the project ever had.")
+        str | None,
+        option(
+            "--longest-window DURATION",
+            "After a change of dedup_window: its longest value; set dedup_window to the shortest.",
+        ),
     ] = None
     incremental: Annotated[
-        str | None, option("--incremental DIR", "Continue after the last verify with this folder.")
+        str | None, option("--incremental DIR", "Read only records since the last verify with this folder.")
     ] = None
     erased: Annotated[
         bool, option("--erased", "Verify instead that topics and files contain no erased data.")
@@ -78,13 +82,13 @@ def verify(
     options: VerifyOptions,
     spark: SparkOptions,
 ) -> None:
-    """Verify from the topics alone that each promise was kept; exit with 5 if not.
+    """Verify from the topics alone that each promise of cqrs was kept; exit with 5 if not.
 
-    Without names it verifies all aggregates, on Spark, while runs may be active. With --process it verifies that a
-    process manager sent exactly the commands that its events require.
+    Without names it verifies all aggregates, on Spark; runs may be active. With --process it verifies that a process
+    manager sent exactly the commands that its events require.
 
-    Each violation names its record. docs/insight.md explains --state, --incremental and dedup windows,
-    docs/personal.md --erased, docs/processes.md --process.
+    Each violation names its record. docs/guarantees.md lists the promises, docs/insight.md explains --state and
+    --incremental, docs/personal.md --erased, docs/processes.md --process.
     """
     properties = spark.apply(cli)
     names = list(dict.fromkeys(aggregates or (() if processes else cli.selected_aggregates(None))))

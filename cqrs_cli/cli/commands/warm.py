@@ -28,8 +28,8 @@ def warm_command(
 ) -> None:
     """Make later starts of Spark and of the embedded Kafka faster on this machine.
 
-    It writes a class data archive for each program to the user's cache, or to CQRS_CACHE_DIR, once. Call it again after
-    an upgrade of Java, PySpark or Kafka. In an image that does not start the embedded Kafka, call `cqrs warm spark`.
+    For each it writes a JVM class data archive to the user's cache, or to CQRS_CACHE_DIR. Call it again after an
+    upgrade of Java, PySpark or Kafka. In an image that does not start the embedded Kafka, call `cqrs warm spark`.
 
     `executors` is for the executors of a standalone cluster: call it on each worker machine and on the driver's.
     docs/install.md lists sizes and times.

@@ -63,10 +63,10 @@ def whatif(
 ) -> None:
     """Decide past commands again with other code, on Spark, and report the differences.
 
-    The other code folds the events before --since, then decides each command as if at the command's own time. It writes
-    to no topic.
+    The other code folds the events before --since, then decides each later command with the command's own time. cqrs
+    whatif writes to no topic.
 
-    It compares outcomes, events, versions and the final states. -o also has github, sarif and markdown.
+    It compares outcomes, events, versions and the final states. -o also accepts github, sarif and markdown.
     docs/insight.md explains the differences and the rules of --fail-on.
     """
     from cqrs_cli import registry
