@@ -288,6 +288,6 @@ VERIFICATION = [
         "a simulation of a child starts later than that of its parent",
         "cqrs_cli/scans/whatif/task.py",
         (("if plan.since is None or is_whole else", "if plan.since is None else"),),
-        "tests/jobs/whatif/test_repartitioned.py::test_child_partition_starts_as_early_as_its_parent",
+        "tests/jobs/whatif/test_repartitioned.py::test_child_starts_as_early_as_its_parent",
     ),
 ]

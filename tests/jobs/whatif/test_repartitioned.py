@@ -75,7 +75,7 @@ def test_periods_may_start_and_end_anywhere(simulate: Simulate, repartitioned: T
     assert len(counts) > 2 and counts == [{}] * len(counts)
 
 
-def test_child_partition_starts_as_early_as_its_parent(
+def test_child_starts_as_early_as_its_parent(
     simulate: Simulate, connection: Connection, prefix: str, tmp_path: Path
 ) -> None:
     """The child's commands are older than the period, but were decided after the parent's decisions in the period."""
