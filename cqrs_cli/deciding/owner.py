@@ -50,6 +50,7 @@ class Start(NamedTuple):
 
     offset: int  # of the next command to decide
     last_outcome: Record | None  # the last visible outcome
+    outcomes_end: int  # the end of the outcomes when `last_outcome` was read
 
 
 class DecidingOwner:
@@ -198,7 +199,7 @@ class DecidingOwner:
         if not session.has_claimed or next_offset != session.offset or session.own_claim != claim:
             session.commit_position(next_offset)
         reached("position.after")
-        return Start(next_offset, last_outcome)
+        return Start(next_offset, last_outcome, bounds["outcomes"][1])
 
     def recover(self, start: Start) -> StateCache:
         """4: take ownership of the shard, and bring it up to date. Return it as the cache of the loop."""
@@ -216,6 +217,7 @@ class DecidingOwner:
         outcome_bounds, event_bounds, deferred_bounds = (
             session.bounds(kind) for kind in ("outcomes", "events", "deferred")
         )
+        self._require_same_end(start.outcomes_end, outcome_bounds[1])
         session.writer.set_log_ends(event_bounds[1], outcome_bounds[1], deferred_bounds[1])
         cache.report_fold(event_bounds[1], outcome_bounds[1])
         accepted_loss, topic_id = session.own_claim.accepted, session.aggregate_topics.ids["commands"]
@@ -240,6 +242,19 @@ class DecidingOwner:
         session.is_recovered = True
         reached("recover.after")
         return cache
+
+    def _require_same_end(self, position_end: int, end: int) -> None:
+        """Raise `UnavailableError` if the outcomes do not end where they ended when the position was derived.
+
+        After the fence, no owner writes an outcome. So a broker that was cut off has answered one of the two requests.
+        Appending after `end` would decide commands again whose outcomes are after `position_end`: most of them have not
+        moved the group's offset.
+        """
+        if end != position_end:
+            raise UnavailableError(
+                f"{self.session.log.log_name('outcomes')}: two brokers return the ends {position_end} and {end}",
+                "a broker may have just come back: cqrs reads the log again",
+            )
 
     def loop(self, cache: StateCache, position: int, is_stopping: Callable[[], bool]) -> None:
         """5: finish a repartitioning that is in progress; then decide commands from `position` on, until the loop's end
