@@ -15,7 +15,7 @@ _SCHEMAS = "#/components/schemas/{name}"
 
 
 def asyncapi(aggregates: Mapping[str, Aggregate], prefix: str) -> dict[str, Any]:
-    """Return the document; `prefix` is the prefix of the topic names."""
+    """Return the document of these aggregates (name → aggregate). `prefix`: the prefix of the topic names."""
     channels: dict[str, Any] = {}
     operations: dict[str, Any] = {}
     schemas: dict[str, Any] = {}
@@ -43,7 +43,9 @@ def asyncapi(aggregates: Mapping[str, Aggregate], prefix: str) -> dict[str, Any]
 
 
 def _messages(aggregate: Aggregate, schemas: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the messages by topic, and add the schemas of their data to `schemas` as `<aggregate>.<Class>`."""
+    """Return kind of topic → name → message, and add the schemas of the messages' data to `schemas` under the names
+    `<aggregate>.<Class>`.
+    """
     template = f"#/components/schemas/{aggregate.name}.{{name}}"
     event_classes = aggregate.events | ({ERASED: Erased} if aggregate.has_personal_fields else {})
     classes = [*aggregate.commands.values(), *event_classes.values()]
@@ -86,7 +88,9 @@ def _message(name: str, payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _operations(name: str) -> dict[str, Any]:
-    """Return the operations. In AsyncAPI the application receives commands, and sends events and outcomes."""
+    """Return the operations of the aggregate `name`. Their actions are seen from the owner: it receives commands, and
+    sends events and outcomes.
+    """
 
     def channel_of(kind: str) -> dict[str, str]:
         return {"$ref": f"#/channels/{name}.{kind}"}

@@ -14,10 +14,11 @@ from cqrs_cli.errors import CqrsError, NoOutcomeError, PayloadUnavailableError, 
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 
-#: Seconds between two checks for new commands while outcomes are pending.
+#: Maximum seconds to wait for outcomes, while some are pending, before new commands are sent.
 _POLL_INTERVAL = 0.005
 
-#: Seconds between two polls while no outcome is pending. Without polls the outcomes of other clients would pile up.
+#: Maximum seconds to wait for new commands while no outcome is pending. The consumer is polled then, too: otherwise the
+#: outcomes of other clients would pile up.
 _IDLE_POLL_INTERVAL = 0.05
 
 #: Seconds between two checks for expired commands, and between two attempts to reach a lost broker.
@@ -28,11 +29,11 @@ class UnsentCommands(NamedTuple):
     """The commands that could not be sent."""
 
     command_count: int = 0
-    first_id: str = ""  # id of the first such command; empty if there is none
+    first_id: str = ""  # id of the first of these commands; empty if there is none
 
 
 class BackgroundSender:
-    """Sends commands and receives their outcomes, in its own thread.
+    """Sends commands and receives their outcomes, in a thread of its own.
 
     A resent command keeps its id, so it is decided once, however often it is sent.
     """
@@ -44,7 +45,7 @@ class BackgroundSender:
         self._to_send: list[PendingOutcome] = []  # commands to send with the next connection
         self._unsent = UnsentCommands()
         self._is_closing = False
-        self._must_reconnect = False  # True after a command was not delivered
+        self._must_reconnect = False  # True after the broker did not take a command
         self._was_connected = False  # True after the first answer of a broker
         self._expiry_checked_at = 0.0
         self._thread = threading.Thread(target=self._run, name="cqrs client", daemon=True)
@@ -84,7 +85,9 @@ class BackgroundSender:
                 self._fail_hopeless(lambda command: command.deadline < time.monotonic())
 
     def _send_and_receive(self, producer: CommandProducer, waiter: OutcomeWaiter) -> None:
-        """Send commands and receive outcomes until a connection is lost, or the client closes."""
+        """Send commands and receive outcomes until the client closes. Raises `UnavailableError` if the connection is
+        lost.
+        """
         self._must_reconnect = False
         while not self._must_reconnect:
             self._to_send += self._take_submitted(
@@ -153,7 +156,7 @@ class BackgroundSender:
             command.complete(CommandOutcome.from_record(outcome.envelope, command.ready_command))
 
     def _forget_expired(self, waiter: OutcomeWaiter) -> None:
-        """Forget commands whose deadline has passed: their callers no longer wait."""
+        """Stop waiting for the outcomes of commands whose deadline has passed: their callers no longer wait."""
         now = time.monotonic()
         if now - self._expiry_checked_at > _RETRY_INTERVAL:
             self._expiry_checked_at = now
@@ -162,8 +165,8 @@ class BackgroundSender:
                 del self._pending[number]
 
     def _keep_for_retry(self, error: CqrsError) -> None:
-        """Keep commands without an outcome for the next connection; fail them if no broker has ever answered, or if a
-        retry cannot help.
+        """Keep the commands without an outcome, to send them with the next connection. If no broker has ever answered,
+        or if a retry cannot help, fail them with `error`.
         """
         self._to_send += self._pending.values()
         self._pending = {}

@@ -1,4 +1,6 @@
-"""The client for Python programs. Commands are instances of the aggregates' own classes, outcomes are returned."""
+"""The client for Python programs. It sends commands, which are instances of the aggregates' own classes, and returns
+their outcomes.
+"""
 
 import asyncio
 import threading
@@ -116,14 +118,14 @@ class Client:
         return pending
 
     def recorded(self, outcome: CommandOutcome) -> tuple[int, int]:
-        """Return the partition of the command's events, and the partition's last offset now. No event of the command is
-        after this offset.
+        """Return the partition of the events topic that has the command's events, and the partition's last offset now.
+        The command has no event after this offset.
 
         `cqrs_cli.projections.wait(db, *client.recorded(outcome))` waits until a read model has these events.
         """
         topic, partition = Topics(outcome.aggregate, self._settings.topic_prefix).events, outcome.partition
         if outcome.original is not None and isinstance(outcome.original.partition, int):
-            # A duplicate: the command was first decided in this partition, before a repartitioning.
+            # For a duplicate, the partition in which the command was first decided, maybe before a repartitioning.
             partition = outcome.original.partition
         bounds = readers.bounds(project_connection(self._settings), topic, [partition])
         return partition, bounds[partition][1] - 1
@@ -171,7 +173,7 @@ class Client:
     def _compose(
         self, aggregate_id: str, command: Command, aggregate: str | None, attributes: Attributes
     ) -> ReadyCommand:
-        """Check the values of a command, and encode it; raises `UsageError` for an invalid value."""
+        """Check the values of a command's fields, and encode the command; raises `UsageError` for an invalid value."""
         if not isinstance(command, Command):
             raise UsageError(f"not a command: {command!r:.100}", "send one of the aggregate's own classes")
         decider_aggregate, wire_type = self._aggregates.of_command(command, aggregate)
@@ -191,7 +193,9 @@ class Client:
 
 
 def _to_milliseconds(duration_or_time: timedelta | datetime) -> int:
-    """Return a time, or a delay from now, in ms since the epoch; raises `UsageError` for a time without an offset."""
+    """Return a time, or the time after a delay from now, in ms since 1970; raises `UsageError` for a time without a UTC
+    offset.
+    """
     if isinstance(duration_or_time, timedelta):
         return time.time_ns() // 1_000_000 + milliseconds(duration_or_time)
     if duration_or_time.tzinfo is None:

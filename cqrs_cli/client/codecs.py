@@ -18,8 +18,8 @@ def decrypting_codec(
 ) -> RecordCodec:
     """Return the codec that downloads payloads and decrypts personal fields; the caller closes it.
 
-    Without a keyring it redacts the encrypted fields. It reads the data keys at the first encrypted field.
-    `only`: the only aggregate id to decrypt; None for all. `max_key_age`: see `EventDecryptor`.
+    It reads the data keys from Kafka at the first encrypted field. Without a keyring it redacts the encrypted fields.
+    `only`: the only aggregate id whose fields are decrypted; None for all. `max_key_age`: see `EventDecryptor`.
     """
     return decrypting_codec_of_members(connection, topics, personal_members(aggregate), only, max_key_age)
 
@@ -31,7 +31,7 @@ def decrypting_codec_of_members(
     only: str | None = None,
     max_key_age: float | None = None,
 ) -> RecordCodec:
-    """Return the codec of `decrypting_codec` for a reader that does not have the aggregate's code.
+    """Return the same codec as `decrypting_codec`, for a reader without the aggregate's code.
 
     `members`: the personal fields of the aggregate's events; None for an aggregate without personal fields.
     """

@@ -12,9 +12,9 @@ from cqrs_cli.core.messages.outcome import DeferredTarget, Original, OutcomeEnve
 class CommandOutcome(Struct, frozen=True):
     """The decision on a command: the members of its outcome. A member that does not apply is None.
 
-    `ok` is true for `accepted`, `unchanged`, and a `duplicate` of such a command. It is false for `deferred`: the final
-    outcome follows with the same `command_id`. `target` is the deferred command that a `cqrs.Cancel` or `cqrs.Release`
-    found.
+    `ok` is true for `accepted`, `unchanged`, and for a `duplicate` of a command with one of these statuses. It is false
+    for `deferred`: the final outcome follows with the same `command_id`. `target` is the deferred command that a
+    `cqrs.Cancel` or `cqrs.Release` command found.
     """
 
     ok: bool
@@ -36,7 +36,7 @@ class CommandOutcome(Struct, frozen=True):
 
     @classmethod
     def from_record(cls, outcome: OutcomeEnvelope, command: ReadyCommand) -> "CommandOutcome":
-        """Convert an outcome record of the command `command`."""
+        """Convert an outcome, read from the outcomes topic, of the command `command`."""
         verdict = outcome.data
         return cls(
             not is_failure(outcome)

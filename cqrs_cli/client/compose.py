@@ -36,7 +36,8 @@ def compose(
     fields: Sequence[str],
     attributes: Attributes = NO_ATTRIBUTES,
 ) -> ReadyCommand:
-    """Compose a command to an aggregate; `fields` are `name=text`, `name:=json` or `name[key]=text`.
+    """Compose a command to the aggregate with the id `subject`. `command`: its type, with or without the name of the
+    aggregate. `fields`: each is `name=text`, `name:=json` or `name[key]=text`.
 
     Raises `UsageError` for an unknown command or field, or a value that is not of the field's type.
     """
@@ -46,7 +47,7 @@ def compose(
 
 
 def _wire_type(aggregate: Aggregate, command: str) -> str:
-    """Return the wire type `bank_account.Deposit` for `Deposit` or `bank_account.Deposit`."""
+    """Return the wire type `bank_account.Deposit` for both `Deposit` and `bank_account.Deposit`."""
     prefix = f"{aggregate.name}."
     wire_type = command if command.startswith(prefix) else prefix + command
     if wire_type not in aggregate.commands:
@@ -57,7 +58,7 @@ def _wire_type(aggregate: Aggregate, command: str) -> str:
 
 
 class _Line(Struct, gc=False):
-    """The attributes that are needed to send a line of JSON as a command."""
+    """The attributes of a command in a line of JSON that sending needs."""
 
     type: str
     subject: str
@@ -69,11 +70,11 @@ class _Line(Struct, gc=False):
 #: The attributes that an owner reads; any other attribute is an extension.
 _ATTRIBUTES = [field.name for field in msgspec.structs.fields(CommandEnvelope)]
 
-#: Prefix of an extension → the attribute that the extension probably misspells. All these attributes change the
-#: decision.
+#: The first five letters of an extension → the attribute that the extension probably misspells. Without this attribute
+#: the owner would decide otherwise.
 _MISSPELT_PREFIXES = {"expec": "expectedversion", "expir": "expirytime", "notbe": "notbefore"}
 
-#: A line that has only known attributes. A line with another attribute is an error of its decoder.
+#: A line whose attributes are all known. Its decoder raises an error for a line with any other attribute.
 _StrictLine = msgspec.defstruct(
     "_StrictLine",
     [(name, Raw, Raw()) for name in _ATTRIBUTES if name not in _Line.__struct_fields__],
@@ -97,11 +98,11 @@ def require_decodable(aggregate: Aggregate, command: ReadyCommand) -> None:
 
 
 def complete_line(line: bytes) -> ReadyCommand:
-    """Return a line of JSON as a command. The bytes are not changed; a missing id, source or specversion is prepended.
+    """Return a line of JSON as a command. Its bytes stay as they are, apart from a missing id, source or specversion,
+    which is added at the front. Only the attributes that sending needs are decoded.
 
-    Only the attributes that sending needs are read. Raises `ValueError` for a line that is not a JSON object with a
-    `type` like `bank_account.Deposit` and a `subject`. Also raises it for a misspelt attribute, because an owner would
-    silently ignore it as an extension.
+    Raises `ValueError` for a line that is not a JSON object with a `type` like `bank_account.Deposit` and a `subject`.
+    Also raises it for a misspelt attribute, because an owner would silently ignore it as an extension.
     """
     try:
         attributes = _read_attributes(line)

@@ -21,12 +21,16 @@ _read_type = msgspec.json.Decoder(_EventTypeOnly).decode
 
 
 def decode(record: Any, *, project: str | Path | None = None) -> Recorded[Event]:
-    """Return the event in a record of an events topic: a message of confluent-kafka, or a record of kafka-python.
+    """Return the event in a record of an events topic. `record`: a message of confluent-kafka, or a record of
+    kafka-python.
 
-    Its class comes from `project`, the folder of a project or a folder inside it; by default the current folder. Raises
-    `ContradictionError` for a record that is not an event of the aggregate, `UsageError` for an unknown aggregate, and
-    for a message that only reports an error of the consumer. Large data come from the project's payload store; raises
-    `PayloadUnavailableError` if the payload is missing. Personal fields are redacted if the project has no keyring.
+    `project`: the folder of the project that defines the event's class, or a folder inside it; by default the current
+    folder. Large data come from the project's payload store. Personal fields are redacted if the project has no
+    keyring.
+
+    Raises `ContradictionError` for a record that is not an event of the aggregate, `PayloadUnavailableError` if large
+    data are missing, `UsageError` for an unknown aggregate, and for a message that only reports an error of the
+    consumer.
     """
     error = _member(record, "error") if hasattr(record, "error") else None
     if error is not None:
@@ -52,6 +56,8 @@ def decode(record: Any, *, project: str | Path | None = None) -> Recorded[Event]
 
 
 def _member(record: Any, name: str) -> Any:
-    """Return an attribute, or the result if it is a method: confluent-kafka has methods, kafka-python attributes."""
+    """Return a record's attribute `name`, or the result if it is a method: confluent-kafka has methods, kafka-python
+    attributes.
+    """
     member = getattr(record, name)
     return member() if callable(member) else member

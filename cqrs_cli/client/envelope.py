@@ -1,4 +1,4 @@
-"""The CloudEvents envelope of commands."""
+"""Creates commands as CloudEvents, and checks their attributes."""
 
 import re
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from cqrs_cli.errors import UsageError
 
 
 class ReadyCommand(NamedTuple):
-    """A command ready to send: `value` is its CloudEvent as JSON."""
+    """A command ready to send. `value`: the whole command as a CloudEvent in JSON, including the other members."""
 
     id: str
     aggregate: str
@@ -27,17 +27,17 @@ class ReadyCommand(NamedTuple):
 
 
 class Attribution(NamedTuple):
-    """Who sent a command, and with which action of an operator: extension attributes, which owners ignore.
+    """Who sent a command, and for which action of an operator. Both are extension attributes, which owners ignore.
 
-    `actor`: the name of a gateway's token, or of the user of a command line. `action`: `retry`, `release`, `cancel`
-    or `drop`; empty for an ordinary command.
+    `actor`: the name of a token of the gateway, or of the user of the command line; empty if unknown. `action`:
+    `retry`, `release`, `cancel` or `drop`; empty for an ordinary command.
     """
 
     actor: str = ""
     action: str = ""
 
     def members(self) -> dict[str, str]:
-        """Return the attributes that have a value."""
+        """Return the attributes that are not empty."""
         return {name: text for name, text in self._asdict().items() if text}
 
 
@@ -45,9 +45,9 @@ NO_ATTRIBUTION = Attribution()
 
 
 class Attributes(PropagatedAttributes, frozen=True, kw_only=True, gc=False):
-    """The attributes that a sender may set, besides type, subject and data. Times are in ms since the epoch.
+    """The attributes that a sender may set, besides type, subject and data. Times are in ms since 1970.
 
-    `time` is set only for the public events of a publication, not for commands.
+    Publications also create their public events with this class. Only they set `time`.
     """
 
     id: str | None = None  # None: a new UUIDv7
@@ -64,9 +64,9 @@ NO_ATTRIBUTES = Attributes()
 
 
 class ArgumentNames(NamedTuple):
-    """The names of arguments in error messages.
+    """The names that error messages give to the arguments of `create_command`.
 
-    `option_prefix`: the prefix of the names of all other attributes, which is `--` on the command line.
+    `option_prefix`: the prefix before the names of all other attributes, such as `--` on the command line.
     """
 
     subject: str
@@ -79,13 +79,13 @@ class ArgumentNames(NamedTuple):
 ON_COMMAND_LINE = ArgumentNames("ID", "--id", "--expect", "--correlation", "--")
 IN_PYTHON = ArgumentNames("aggregate_id", "id", "expect", "correlation_id")
 
-#: A traceparent of W3C Trace Context in the form of version 00; its version may be any but ff. Neither its trace id nor
-#: its parent id is all zeros.
+#: Matches a traceparent of W3C Trace Context in the form of version 00, but with any version except ff. Neither its
+#: trace id nor its parent id is all zeros.
 _TRACEPARENT = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}", re.ASCII
 )
 
-#: A member of a tracestate: a vendor's key, optionally with a tenant prefix, and a value without `,` and `=`.
+#: Matches a member of a tracestate: a vendor's key, optionally with a tenant prefix, and a value without `,` and `=`.
 _MEMBER = re.compile(
     r"[ \t]*((?:[a-z][a-z0-9_*/-]{0,255}|[a-z0-9][a-z0-9_*/-]{0,240}@[a-z][a-z0-9_*/-]{0,13})"
     r"=[ -+\--<>-~]{0,255}[!-+\--<>-~][ \t]*)?",
@@ -125,7 +125,10 @@ def create_command(
     attributes: Attributes = NO_ATTRIBUTES,
     names: ArgumentNames = ON_COMMAND_LINE,
 ) -> ReadyCommand:
-    """Return a command with `data`, which the caller has checked; raise `UsageError` for an invalid attribute."""
+    """Return a command with the JSON `data`, which the caller has checked against the command's class.
+
+    Raises `UsageError` for an invalid attribute.
+    """
     if attributes.expected is not None:
         try:
             parse_expected(attributes.expected)
@@ -167,8 +170,8 @@ def _limit_to_calendar(milliseconds: int) -> int:
 
 
 def valid_propagated_attributes(event: PropagatedAttributes) -> dict[str, Any]:
-    """Return an event's propagated attributes for commands. Leave out invalid trace attributes, because
-    `create_command` would reject them.
+    """Return the attributes that an event propagates to the commands that it causes, without invalid trace attributes:
+    `create_command` would reject these.
     """
     attributes = event.propagated()
     for name in ("tracestate", "traceparent"):

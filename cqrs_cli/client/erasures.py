@@ -1,4 +1,4 @@
-"""The erase command, and the file of erasures, from which erasures are repeated after a restore from a backup."""
+"""The erase command, and the file of erasures, which are repeated after a restore from a backup."""
 
 import os
 import time
@@ -24,7 +24,8 @@ ERASURES = "erasures.ndjson"
 
 
 class Erasure(Struct, frozen=True, omit_defaults=True):
-    """A line of the file: the aggregate, the time, the id of the command, and the id of the data key that it deletes.
+    """A line of the file: the aggregate and its id, the time, the id of the erase command, and the id of the data key
+    that the command deletes.
 
     For example `{"aggregate": "customer", "id": "c-42", "time": "2026-11-21T01:02:03.000Z", "command": "…", "key":
     "…"}`. If `key` is missing, the key is unknown, unless another line with the same `command` has it. If `key` is
@@ -54,16 +55,20 @@ def require_personal(aggregate: Aggregate) -> None:
 
 
 def erase_command(aggregate: str, aggregate_id: str, key: str | None = None) -> ReadyCommand:
-    """Return the command that erases the personal fields of an aggregate; with `key`, only if it has this data key."""
+    """Return the command that erases the personal fields of an aggregate. `key`: erase them only if this is the
+    id of the aggregate's data key.
+    """
     return create_command(aggregate, aggregate_id, ERASE, encode_json(Erase(key)), SOURCE)
 
 
 def repeated_erasures(lines: Iterable[bytes]) -> list[ReadyCommand]:
-    """Return the commands that repeat the erasures in the lines of the file, each data key once.
+    """Return the commands that repeat the erasures in `lines`, one for each data key. The lines are from the file of
+    erasures, or printed by `cqrs tail -o json`.
 
-    Without the key, a command would also erase a person who has come back since, with a new key. The lines may also be
-    output of `cqrs tail -o json`. Raises `UsageError`, with the line number, for an invalid line and for a line without
-    a key.
+    Each command names its data key. Otherwise it would also erase the data of a person who has come back since the
+    erasure, and who has a new key.
+
+    Raises `UsageError`, with the line number, for an invalid line, and for a line whose data key is unknown.
     """
     keys: dict[tuple[str, str, str], None] = {}  # (aggregate, id, key), in the order of the lines
     commands_with_key: set[str] = set()
@@ -86,7 +91,7 @@ def repeated_erasures(lines: Iterable[bytes]) -> list[ReadyCommand]:
 
 
 def _read_erasures(lines: Iterable[bytes]) -> Iterator[tuple[int, Erasure]]:
-    """Yield the erasures in the lines, with the line numbers."""
+    """Yield (line number, erasure) for each line that is not blank."""
     for number, line in enumerate(lines, 1):
         if line.isspace():
             continue
@@ -121,7 +126,7 @@ class ErasureFile:
         self._append(b"")
 
     def append(self, erasure: Erasure) -> None:
-        """Append a line and sync it to disk."""
+        """Append the line of an erasure, and sync it to disk."""
         self._append(msgspec.json.encode(erasure) + b"\n")
 
     def _append(self, line: bytes) -> None:

@@ -15,13 +15,13 @@ from cqrs_cli.core.aggregate.values import require_finite
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.errors import UsageError
 
-#: `amount=100`, `amount:=100`, `lines[0][sku]=tea`.
+#: Matches a field such as `amount=100`, `amount:=100` or `lines[0][sku]=tea`.
 _FIELD = re.compile(r"(?P<name>[^\W\d]\w*)(?P<path>(?:\[[^\]]*\])*)(?P<json>:?)=(?P<text>.*)", re.DOTALL)
 _KEY = re.compile(r"\[([^\]]*)\]")
 
 
 def command_data(aggregate: Aggregate, wire_type: str, fields: Sequence[str]) -> bytes:
-    """Return the fields of a command as JSON that its decoder takes.
+    """Return the fields of a command as JSON that the command's decoder accepts.
 
     Raises `UsageError` with the name of an invalid field. The message never contains the value of a personal field.
     """
@@ -64,7 +64,10 @@ class _DuplicateFieldError(Exception):
 
 
 def _set_field(parent_name: str, values: Any, type_node: TypeNode, match: "re.Match[str]") -> None:
-    """Set the value of a field, at its name and keys (`lines[0][sku]`), in `values`, an object of type `type_node`."""
+    """Set the value of a field in `values`, an object of the type `type_node` with the display name `parent_name`.
+
+    `match`: a match of `_FIELD`, whose name and keys, such as `lines[0][sku]`, locate the value in the object.
+    """
     keys, text, is_json = [match["name"], *_KEY.findall(match["path"])], match["text"], bool(match["json"])
     steps = []
     for key in keys:
@@ -83,9 +86,10 @@ def _set_field(parent_name: str, values: Any, type_node: TypeNode, match: "re.Ma
 
 
 def _find_member(parent_name: str, type_node: TypeNode, key: str) -> tuple[str, str, TypeNode]:
-    """Return a member of the value called `parent_name`: its display name (`lines[0]`), its JSON key, its type.
+    """Return the member `key` of the type `type_node`: its display name (`lines[0]`), its JSON key, its type.
 
-    Raises `LookupError` with the known members if there is no such member.
+    `parent_name`: the display name of the value that has the member. Raises `LookupError`, with the known members, if
+    there is no such member.
     """
     type_node = _container_type(type_node)
     if type_node.form == "object":
@@ -107,7 +111,7 @@ def _find_member(parent_name: str, type_node: TypeNode, key: str) -> tuple[str, 
 
 
 def _union_members(type_node: TypeNode) -> list[TypeNode]:
-    """Return the members of a union without null; for another type, the type itself."""
+    """Return the member types of a union, without null; for any other type, the type itself."""
     if type_node.form != "union":
         return [type_node]
     return [
@@ -119,19 +123,21 @@ def _union_members(type_node: TypeNode) -> list[TypeNode]:
 
 
 def _container_type(type_node: TypeNode) -> TypeNode:
-    """Return the first member of a union that is an object, dict or list; else the first member."""
+    """Return the first member type of a union that is an object, dict, list or set; if there is none, the first member
+    type.
+    """
     members = _union_members(type_node)
     return next((member for member in members if member.form not in ("value", "enum")), members[0])
 
 
 def _item_type(type_node: TypeNode) -> TypeNode | None:
-    """Return the type of a list's items; None if the type is not a list."""
+    """Return the type of the items of a list or set; None for any other type."""
     first_member, *other_members = _union_members(type_node)
     return first_member.parts[0] if first_member.form in ("list", "set") and not other_members else None
 
 
 def _get_or_create(values: Any, key: str, empty: Any) -> Any:
-    """Return the list or object at a key, and create it if it is missing."""
+    """Return the list or object at the key `key` of `values`. If it is missing, set `empty` there, and return it."""
     if isinstance(values, list):
         if key and int(key) < len(values):
             return _require_same_type(values[int(key)], empty)
@@ -147,7 +153,10 @@ def _require_same_type(value: Any, empty: Any) -> Any:
 
 
 def _set_value(values: Any, key: str, value: Any) -> None:
-    """Set the value at a key of an object, or append it to a list; raises an error if the key has a value."""
+    """Set the value at a key of an object, or append it to a list.
+
+    Raises `_DuplicateFieldError` if the key has a value, `LookupError` for an index that leaves a gap.
+    """
     if isinstance(values, list):
         if key and int(key) < len(values):
             raise _DuplicateFieldError
@@ -161,7 +170,10 @@ def _set_value(values: Any, key: str, value: Any) -> None:
 
 
 def _from_text(text: str, type_node: TypeNode, path: str) -> Any:
-    """Convert `100` for an int, `true` for a bool, any text for a str. `path` is for errors: `customer[name]`."""
+    """Convert a text to a value of the type: `100` to an int, `true` to a bool, any text to a str.
+
+    `path`: the field in error messages, such as `customer[name]`. Raises `ValueError` for another text.
+    """
     if isinstance(type_node.msgspec_type, AnyType):
         return text
     try:
@@ -178,7 +190,7 @@ def _from_text(text: str, type_node: TypeNode, path: str) -> Any:
 
 
 def _from_json(text: str, type_node: TypeNode) -> Raw:
-    """Return JSON unchanged; raise `ValueError` for invalid JSON, and for a value of another type."""
+    """Return the JSON `text` unchanged; raise `ValueError` if it is not JSON, or not of the type."""
     content = text.encode()
     try:
         msgspec.json.decode(content)
@@ -194,6 +206,6 @@ def _from_json(text: str, type_node: TypeNode) -> Raw:
 
 
 def describe_fields(cls: type) -> str:
-    """Return `Deposit takes amount: int`, a hint for a command or for an object in a command."""
+    """Return a hint such as `Deposit takes amount: int`. `cls`: the class of a command or of an object in it."""
     fields_text = ", ".join(field.as_text() for field in fields_of(cls))
     return f"{cls.__name__} takes {fields_text or 'no fields'}"

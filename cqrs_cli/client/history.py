@@ -20,17 +20,17 @@ from cqrs_cli.keyspace.key_space import KeySpace, visible_key_space
 from cqrs_cli.ownership.complete_events import complete_bounds
 from cqrs_cli.settings.moments import parse_moment
 
-#: Returns True if a state of the aggregate is not after the requested version or time.
+#: Returns True if a state of the aggregate is at or before the requested version or time.
 StateFilter = Callable[[VersionedState], bool]
 
 
-#: Digits of the largest version, a signed number of 64 bits. It is checked before `int`, which raises an error for
-#: thousands of digits.
+#: Number of digits of the largest version, a signed number of 64 bits. A text is checked against it before `int`, which
+#: raises an error for thousands of digits.
 _MAX_VERSION_DIGITS = 19
 
 
 class LogRange(NamedTuple):
-    """Records of a partition of the events topic: start ≤ offset < end."""
+    """A range of records in a partition of the events topic: start ≤ offset < end."""
 
     topic: str
     partition: int
@@ -39,7 +39,10 @@ class LogRange(NamedTuple):
 
 
 class AggregateHistory(NamedTuple):
-    """An aggregate and its events in order. Without events: version 0, the initial state, and no time."""
+    """An aggregate at one version: its state, the time of its last event, and its events up to this version.
+
+    An aggregate without events has version 0, the initial state and no time.
+    """
 
     version: int
     state: State
@@ -50,7 +53,7 @@ class AggregateHistory(NamedTuple):
 def history_document(
     aggregate: str, aggregate_id: str, history: AggregateHistory, *, events: bool
 ) -> dict[str, Any]:
-    """Return an aggregate as a JSON document, with or without its events."""
+    """Return an aggregate as a JSON document. `events`: True to include its events."""
     document = {
         "aggregate": aggregate,
         "id": aggregate_id,
@@ -104,7 +107,7 @@ def find_ranges(
     partitioner: Partitioner,
     positions: Mapping[int, int] | None = None,
 ) -> list[LogRange]:
-    """Return the ranges that may hold this key's committed events, in order.
+    """Return the ranges that may hold this key's committed events, in the order of the events.
 
     `positions`: partition → the offset at which its range ends; by default the end of the log. Raises `UsageError` for
     positions outside the log, `ContradictionError` if events were deleted.
@@ -122,8 +125,8 @@ def find_events(
 ) -> tuple[KeySpace, dict[int, tuple[int, int]]]:
     """Return the key space of an aggregate, and partition → (start, end) of its committed events.
 
-    With `key`, only partitions that may hold its events are returned, in the order of the events. `positions` and the
-    errors are as for `find_ranges`.
+    With `key`, only the partitions that may hold this key's events are returned, in the order of the events.
+    `positions` and the errors are as in `find_ranges`.
     """
     count = readers.partition_count(connection, topics.events)
     key_space = visible_key_space(connection, topics, partitioner, count).as_of(positions)
@@ -135,7 +138,10 @@ def find_events(
 def bounds_until(
     topic: str, bounds: Mapping[int, tuple[int, int]], positions: Mapping[int, int]
 ) -> dict[int, tuple[int, int]]:
-    """Return the bounds of partitions, cut at `positions`; raise `UsageError` for a position outside the log."""
+    """Return the bounds of partitions (partition → start, end), with the end from `positions` (partition → offset).
+
+    Raises `UsageError` for a position outside the log, and for a partition without a position.
+    """
     result = {}
     for partition, (start, end) in bounds.items():
         if (position := positions.get(partition)) is None:
@@ -158,8 +164,9 @@ def read_records(
     codec: RecordCodec | None = None,
     raise_if_cancelled: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[LogRange, Record]]:
-    """Yield the decoded events with this key, in the order of the log. By default, personal fields stay encrypted.
-    `raise_if_cancelled` is called for each batch, and may raise to cancel the read.
+    """Yield the events with this key, each with its range, in the order of the log. `codec` decodes them; by default,
+    personal fields stay encrypted. `raise_if_cancelled` is called for each batch; it may raise an error to cancel the
+    read.
 
     Raises `ContradictionError` after the last event if the aggregate's data key was lost.
     """
@@ -185,9 +192,11 @@ def fold_history(
     *,
     events: bool = True,
 ) -> AggregateHistory:
-    """Fold the records of one aggregate, and return the last state for which `is_included` is True, with its events.
+    """Fold the events of one aggregate, and return the last state for which `is_included` is True, with the
+    events up to this state.
 
-    `events=False` keeps no events in memory. Raises `ContradictionError` with the position of an invalid event.
+    `events`: False to keep no events in memory, and to return none. Raises `ContradictionError` with the position of an
+    invalid event.
     """
     latest_state: VersionedState | None = None
     selected_state: VersionedState | None = None

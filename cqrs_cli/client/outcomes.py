@@ -1,7 +1,8 @@
-"""Waits for the outcomes of sent commands. An outcome names the partition and offset of its command, which are known
-from the command's delivery report.
+"""Waits for the outcomes of sent commands. An outcome names the partition and offset of its command. The sender learns
+both from the delivery report of the command, and so finds the outcome.
 
-If the key of a command has moved (`MOVED`), its outcome is in the child partition, and is found by the command id.
+If the key of a command has moved to a child partition, the first outcome has the reason `MOVED`. The final outcome is
+in the child partition, and is found by the command id.
 """
 
 import time
@@ -23,11 +24,11 @@ from cqrs_cli.kafka.topics.topics import Topics
 #: Seconds without an outcome after which `OutcomeWaiter` calls `on_quiet`. Most outcomes arrive within 0.05 s.
 QUIET_TIMEOUT = 1.0
 
-#: Milliseconds by which the clocks of two brokers may differ. An owner forwards a command before `MOVED` is visible, so
-#: the outcome in the child partition may have an earlier timestamp than `MOVED`, by another broker's clock.
+#: Milliseconds by which the clocks of two brokers may differ. An owner forwards a moved command before `MOVED` is
+#: visible. So the outcome in the child partition, with the timestamp of another broker, may be earlier than `MOVED`.
 _MAX_CLOCK_DIFFERENCE = 60_000
 
-#: The outcomes topic, the child partition, and the command id of a moved command.
+#: A command that has moved: (outcomes topic, child partition, command id).
 _MovedCommand = tuple[str, int, str]
 
 
@@ -35,45 +36,47 @@ class ReceivedOutcome(NamedTuple):
     """The outcome of a sent command."""
 
     envelope: OutcomeEnvelope
-    value: bytes  # the encoded envelope
-    number: int = 0  # the command's number, as returned by `OutcomeWaiter.send`
-    timestamp: int = 0  # timestamp of the outcome record in ms
+    value: bytes  # the envelope as JSON
+    number: int = 0  # the number of the command, which `OutcomeWaiter.send` returned
+    timestamp: int = 0  # the timestamp of the outcome's record in ms
 
 
 class OutcomeWaiter:
     """Sends commands and reads their outcomes, read_committed. Use it as a context manager.
 
-    Reading a partition starts at its end, *before* the first command is sent to it, so that no outcome is missed. An
-    outcome may be read before the delivery report of its command; both are kept until they are matched.
+    Reading of a partition's outcomes starts at the end of the log, *before* the first command is sent to this
+    partition, so that no outcome is missed. An outcome may be read before the delivery report of its command: both are
+    kept until they are matched.
     """
 
     def __init__(
         self, connection: Connection, sender: CommandProducer, on_quiet: Callable[[], None] | None = None
     ) -> None:
-        """`on_quiet` is called once, when no outcome has arrived for `QUIET_TIMEOUT` seconds."""
+        """`on_quiet` is called once, when `remaining_outcomes` has waited `QUIET_TIMEOUT` seconds for an outcome."""
         self._connection = connection
         self._sender = sender
         self._reader: Consumer = clients.consumer(connection)
         read_error = partial(readers.read_error, connection)
         self._follower = Follower(self._reader, read_error, on_unreachable=lambda: None)
-        # (outcomes topic, partition) of the partitions that are read
+        # The partitions that are read, as (outcomes topic, partition).
         self._assigned: set[tuple[str, int]] = set()
-        self._outstanding: dict[int, str] = {}  # command number → command id
+        self._outstanding: dict[int, str] = {}  # number → id of each command without an outcome
         self._last_number = 0
-        #: (outcomes topic, partition and offset of a delivered command) → number of the command.
+        #: Position of a delivered command (outcomes topic, partition, offset) → number of the command.
         self._reported: dict[tuple[str, int, int], int] = {}
-        #: Outcomes whose command may not have its delivery report yet, by the position of the command.
+        #: Position of a command → its outcome, which was read while the delivery report may still follow.
         self._unmatched: dict[tuple[str, int, int], ReceivedOutcome] = {}
         self._matched: list[ReceivedOutcome] = []  # outcomes that `poll_outcomes` returns next
         #: Moved command → the numbers of all sends of its id, which get their outcomes in this order.
         self._moved: dict[_MovedCommand, list[int]] = {}
-        #: Outcomes in a child partition that were read before `MOVED`.
+        #: Moved command → its outcome in the child partition, which was read before `MOVED`.
         self._unmatched_by_id: dict[_MovedCommand, ReceivedOutcome] = {}
-        #: (outcomes topic, child partition) to assign → timestamp (ms) of the first record to read.
+        #: Child partition that is to be read (outcomes topic, partition) → earliest timestamp of `MOVED` in ms.
         self._new_targets: dict[tuple[str, int], int] = {}
-        # The child partitions of moved commands that are read, as (outcomes topic, partition).
+        # The partitions in `_assigned` that are read because commands have moved there.
         self._assigned_targets: set[tuple[str, int]] = set()
-        self._repartitioned: set[str] = set()  # outcomes topics that were repartitioned
+        # Outcomes topics with a `MOVED` outcome since their metadata were refreshed.
+        self._repartitioned: set[str] = set()
         self._on_quiet = on_quiet
 
     def __enter__(self) -> "OutcomeWaiter":
@@ -89,13 +92,13 @@ class OutcomeWaiter:
 
     @property
     def partitions(self) -> set[tuple[str, int]]:
-        """The outcomes topics and partitions of the outstanding outcomes."""
+        """The partitions of the outstanding outcomes, as (outcomes topic, partition)."""
         return {(topic, partition) for topic, partition, _ in [*self._reported, *self._moved]}
 
     def send(
         self, topics: Topics, key: bytes, value: bytes, command_id: str, on_failure: OnFailure | None = None
     ) -> int:
-        """Send a command like `CommandProducer.send`, wait for its outcome from now on, and return its number.
+        """Send a command like `CommandProducer.send`, and return its number. `poll_outcomes` then returns its outcome.
 
         A command that could not be sent is forgotten at once: while the offset of any command is unknown, the outcomes
         of all other senders are kept in memory. The metadata of a repartitioned topic is refreshed only while no
@@ -144,7 +147,7 @@ class OutcomeWaiter:
             )
 
     def poll_outcomes(self, timeout: float = 0.0) -> list[ReceivedOutcome]:
-        """Return the outcomes that have arrived; wait at most `timeout` seconds for the first record."""
+        """Return the outcomes that have arrived; wait at most `timeout` seconds for the first record of any sender."""
         messages = self._follower.poll(1000, timeout)
         own_ids = set(self._outstanding.values()) if self._assigned_targets else set()
         for message in messages:
@@ -154,7 +157,9 @@ class OutcomeWaiter:
         return outcomes
 
     def remaining_outcomes(self, timeout: float) -> Iterator[list[ReceivedOutcome]]:
-        """Yield the outstanding outcomes as they arrive; stop early if no outcome arrives for `timeout` seconds."""
+        """Flush the producer, and yield the outstanding outcomes as they arrive. Stop early if no outcome arrives for
+        `timeout` seconds.
+        """
         self._sender.flush()
         deadline = time.monotonic() + timeout
         while self._outstanding or self._matched:
@@ -191,7 +196,10 @@ class OutcomeWaiter:
         self._assigned.add((topic, partition))
 
     def _match(self, message: Message, own_ids: set[str]) -> None:
-        """Match an outcome to a sent command; keep it if the delivery report or `MOVED` may come later."""
+        """Match the outcome in `message` to a sent command; keep it if the delivery report or `MOVED` may come later.
+
+        `own_ids`: the ids of the outstanding commands.
+        """
         value = message.value() or b""
         try:
             envelope = read_outcome(value)
@@ -214,7 +222,9 @@ class OutcomeWaiter:
             self._unmatched_by_id[moved_command] = outcome
 
     def _receive(self, topic: str, outcome: ReceivedOutcome) -> None:
-        """Store the outcome of a sent command. After `MOVED`, wait for the outcome in the child partition."""
+        """Store the outcome of a sent command for `poll_outcomes`. After `MOVED`, wait for the outcome in the child
+        partition instead.
+        """
         verdict = outcome.envelope.data
         if verdict.reason != Reason.MOVED.name or not isinstance(verdict.movedto, int):
             self._matched.append(outcome)
@@ -235,14 +245,14 @@ class OutcomeWaiter:
             self._moved.setdefault(moved_command, []).append(outcome.number)
 
     def _set_moved(self, moved_command: _MovedCommand, numbers: list[int]) -> None:
-        """Replace the numbers of the sends that wait for the outcome of a moved command."""
+        """Replace the numbers of the commands that wait for the outcome of `moved_command`."""
         if numbers:
             self._moved[moved_command] = numbers
         else:
             del self._moved[moved_command]
 
     def _assign_targets(self) -> None:
-        """Read the partitions to which commands have moved, from the earliest possible time of their outcomes."""
+        """Begin to read the partitions to which commands have moved, from the earliest possible time of an outcome."""
         for (topic, partition), since in self._new_targets.items():
             if (topic, partition) in self._assigned:
                 self._reader.incremental_unassign([TopicPartition(topic, partition)])

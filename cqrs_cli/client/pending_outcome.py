@@ -16,20 +16,20 @@ from cqrs_cli.telemetry.otel.spans import Sending
 
 
 class PendingOutcome:
-    """A command whose outcome is pending. `wait()` returns the outcome; in asyncio `await` it.
+    """A command whose outcome is pending. `wait()` returns the outcome; in asyncio, `await` this object.
 
-    `id` is the command id. Resending the command with this id is safe.
+    `id` is the command id. It is safe to send the command again with this id.
     """
 
     def __init__(
         self, ready_command: ReadyCommand, topics: Topics, timeout: float, sending: Sending | None = None
     ) -> None:
-        """`sending`: the span of the command; None without spans."""
+        """`timeout`: seconds to wait for the outcome. `sending`: the span of the command; None without tracing."""
         self._sending = sending
         self.ready_command, self.topics = ready_command, topics
         self.deadline = time.monotonic() + timeout
         self._outcome: Future[CommandOutcome] = Future()
-        self.failure: CqrsError | None = None  # the error of the last attempt to send the command
+        self.failure: CqrsError | None = None  # the error of a failed attempt to send the command
         self._timeout = timeout
 
     @property
@@ -64,7 +64,7 @@ class PendingOutcome:
             self._outcome.set_exception(error)
 
     def expire(self) -> None:
-        """End the span: the callers no longer wait."""
+        """End the span, because the callers no longer wait."""
         self._end_span(NoOutcomeError.code)
 
     def _end_span(self, status: str) -> None:

@@ -21,13 +21,13 @@ OnDelivered = Callable[[int, int], None]
 #: Called with the error of a command that was not delivered.
 OnFailure = Callable[[CqrsError], None]
 
-#: The time within which each of many commands is delivered, or fails.
+#: A bulk producer delivers each command within this time, or the command fails.
 BULK_DELIVERY_TIMEOUT = timedelta(minutes=2)
 
-#: The size of a batch of commands in bytes. A command of at least this size is alone in its batch.
+#: The maximum size in bytes of a bulk producer's batch. A command of at least this size is alone in its batch.
 BULK_BATCH_BYTES = 1_000_000
 
-#: librdkafka's properties of a producer for single commands, which sends at once, and of a producer for many commands.
+#: librdkafka's properties: of a producer for single commands, which sends at once, and of a bulk producer.
 _SINGLE_CONFIG: dict[str, Any] = {"linger_ms": 0, "delivery_timeout_ms": 30_000}
 _BULK_CONFIG: dict[str, Any] = {
     "linger_ms": 50,
@@ -49,7 +49,7 @@ _RETRIABLE = {
 #: Number of sends between two polls for delivery reports.
 _SENDS_PER_POLL = 1000
 
-#: The error codes of commands that fail because of a fatal error.
+#: The error codes in the delivery reports of commands that fail because of a fatal error of the producer.
 _FATAL_CODES = (KafkaError._FATAL, KafkaError._PURGE_QUEUE)
 
 #: Seconds to wait for the fatal error after a delivery report with one of these codes.
@@ -57,13 +57,14 @@ _FATAL_TIMEOUT = 1.0
 
 
 class CommandTooLargeError(CqrsError):
-    """The record is larger than the topic allows."""
+    """The record of a command is larger than the topic allows."""
 
 
 class CommandProducer:
-    """Sends commands. Use it as a context manager. After the first failure each call raises an error.
+    """Sends commands. Use it as a context manager. After the first command that failed, each call raises its error.
 
-    `bulk` is for many commands; with `reports=False` only failures are reported, which is a fifth faster.
+    `bulk`: True for many commands. `reports`: False to get delivery reports only for commands that fail, which makes
+    sending a fifth faster.
     """
 
     def __init__(
@@ -84,8 +85,8 @@ class CommandProducer:
             **(_BULK_CONFIG if bulk else _SINGLE_CONFIG),
         )
         # Wait until the idempotent producer has requested its producer id, which it does after 1 ms. If another request
-        # is opening the connection at that time, it finds no connection, and retries only after 500 ms (measured: 5
-        # sends of 12).
+        # is just opening the connection then, the producer finds no connection, and retries only after 500 ms
+        # (measured: in 5 of 12 sends).
         self._run_callbacks(self._producer.poll, 0.005)
 
     def __enter__(self) -> "CommandProducer":
@@ -96,7 +97,7 @@ class CommandProducer:
 
     @property
     def delivered_count(self) -> int:
-        """The number of commands in the log; exact after `flush` or `discard_queued`."""
+        """The number of commands that were delivered; exact after `flush` or `discard_queued`."""
         return self.sent_count - self._failed_count - len(self._producer)
 
     def partition_count(self, topic: str) -> int:
@@ -130,11 +131,11 @@ class CommandProducer:
         on_delivered: OnDelivered | None = None,
         on_failure: OnFailure | None = None,
     ) -> None:
-        """Queue one command; `on_delivered` is called from a later `send`, `poll` or `flush`.
+        """Queue one command; `on_delivered` is called from a later `send`, `poll` or `flush`. Large data are first
+        uploaded to the payload store.
 
-        Large data are first uploaded to the payload store. Raises `PayloadUnavailableError` if the upload fails;
-        nothing is sent then. Raises `CqrsError` after an earlier command has failed. If `on_failure` is given, it
-        receives the error of this command, and later calls do not raise for it.
+        Raises `PayloadUnavailableError` if the upload fails; nothing is sent then. Raises `CqrsError` if an earlier
+        command has failed. `on_failure`, if given, gets the error of this command, and later calls do not raise it.
         """
         value, payloads = self._codec.replace_large_data(topic, value)
         self._codec.upload(topic, payloads)
@@ -154,12 +155,12 @@ class CommandProducer:
             self.poll()
 
     def poll(self) -> None:
-        """Process the delivery reports so far; raise `CqrsError` for a command that failed."""
+        """Process the delivery reports so far; raise `CqrsError` if a command has failed."""
         self._run_callbacks(self._producer.poll, 0)
         self._raise_failure()
 
     def flush(self) -> None:
-        """Wait until all commands are delivered; raise `CqrsError` for a command that failed."""
+        """Wait until all commands are delivered; raise `CqrsError` if a command has failed."""
         while self._flush():
             self._raise_failure()
         self._raise_failure()
@@ -171,7 +172,7 @@ class CommandProducer:
             pass  # the delivery timeout limits the wait
 
     def _flush(self) -> int:
-        """Wait at most 0.2 s, so that Ctrl-C is handled, and return the number of undelivered commands."""
+        """Wait at most 0.2 s, so that Ctrl-C is handled soon; return the number of undelivered commands."""
         try:
             self._run_callbacks(self._producer.flush, 0.2)
         except SystemError as error:  # the binding raises this for a Ctrl-C during a delivery report
@@ -179,8 +180,8 @@ class CommandProducer:
         return len(self._producer)
 
     def _run_callbacks(self, call: Callable[[float], object], seconds: float) -> None:
-        """Serve librdkafka's callbacks. The binding raises a fatal error here; the commands that fail because of it get
-        the codes `_FATAL_CODES` in their delivery reports.
+        """Call librdkafka, which calls the callbacks, and keep a fatal error that it raises. The commands that fail
+        because of a fatal error only get one of the `_FATAL_CODES` in their delivery reports.
         """
         try:
             call(seconds)
@@ -188,14 +189,16 @@ class CommandProducer:
             self._fatal = clients.kafka_error(error)
 
     def _to_error(self, topic: str, error: KafkaError) -> CqrsError:
-        """Return the error to raise: the fatal error, if there was one, because later reports do not contain it."""
+        """Return the error of a command. If a fatal error was its cause, return the fatal error, which the
+        delivery report of the command does not contain.
+        """
         if self._fatal is not None and error.code() in _FATAL_CODES:
             error = self._fatal
         return send_failure(self._connection, topic, error)
 
     def _failure_error(self, topic: str, error: KafkaError) -> CqrsError:
-        """Return the error to raise outside of a delivery report. Wait for a fatal error, because the binding may raise
-        it after the delivery reports of the commands that failed because of it.
+        """Return the error of a command, as `_to_error` does, but outside of delivery reports. Wait for a fatal error:
+        librdkafka may raise it after the delivery reports of the commands that failed because of it.
         """
         deadline = time.monotonic() + _FATAL_TIMEOUT
         while error.code() in _FATAL_CODES and self._fatal is None and time.monotonic() < deadline:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from cqrs_cli.kafka.embedded.broker import Broker
     from cqrs_cli.settings.settings import Settings
 
-#: `decode` reads the data keys again if they are older than this, in seconds: its records may come in any order, so a
-#: record may be newer than the keys. Reading the keys for each record would be slow: a request to the broker takes ten
-#: times as long as decoding an event.
+#: `decode` reads the data keys again if it read them more than this number of seconds ago: its records come in any
+#: order, so a record may be newer than the keys. Reading the keys for each record would be slow: a request to the
+#: broker takes ten times as long as decoding an event.
 _MAX_KEY_AGE = 0.1
 
 
@@ -44,7 +44,7 @@ class ProjectAggregates:
         return aggregate
 
     def codec(self, aggregate: Aggregate, events_topic: str) -> "RecordCodec":
-        """Return the codec of the aggregate's events in this topic, cached with the data keys that it has read."""
+        """Return the codec of the aggregate's events in this topic; it is cached, with the data keys that it read."""
         codec = self._codecs.get(events_topic)
         if codec is None:
             codec = self._codecs[events_topic] = self._open_codec(aggregate, events_topic)
@@ -63,7 +63,8 @@ class ProjectAggregates:
         return decrypting_codec(connection, topics, aggregate, max_key_age=_MAX_KEY_AGE)
 
     def of_command(self, command: Command, name: str | None) -> tuple[Aggregate, str]:
-        """Return the aggregate that decides the command, and the command's wire type. `name` selects an aggregate.
+        """Return the aggregate that decides the command, and the command's wire type. `name`: the name of the
+        aggregate; None to search all aggregates.
 
         Raises `UsageError` if no aggregate has this command, or if several have it and `name` is None.
         """
@@ -104,7 +105,9 @@ class ProjectAggregates:
         return aggregate
 
     def _search_candidates(self, command_class: type) -> list[tuple[Aggregate, str]]:
-        """Search the module that defines the class, and only then all modules: another module may fail to load."""
+        """Return the aggregates that have this command, with its wire type. The module that defines the class is
+        searched first, and all modules only if this fails, because another module may not load.
+        """
         names = registry.names(self._package, self._root)
         module_name = command_class.__module__.removeprefix(f"{self._package}.")
         for group in ([module_name] if module_name in names else [], names):
@@ -123,7 +126,7 @@ class ProjectAggregates:
 
 @lru_cache(8)
 def project_aggregates(folder: Path) -> ProjectAggregates:
-    """Return the aggregates of the project that contains `folder`; cached."""
+    """Return the aggregates of the project that contains `folder`. The result is cached."""
     from cqrs_cli.settings.settings import load_settings
 
     return ProjectAggregates(load_settings({}, folder))
@@ -132,10 +135,12 @@ def project_aggregates(folder: Path) -> ProjectAggregates:
 def project_connection(
     settings: "Settings", find_broker: "Callable[[Path], Broker | None] | None" = None
 ) -> "Connection":
-    """Return the connection to the configured broker, or to the embedded broker with its login.
+    """Return the connection to the configured broker; if none is configured, to the embedded broker, with its login. No
+    request is sent.
 
-    `find_broker` returns the embedded broker, and may start it; by default the broker must run. Raises
-    `UnavailableError` without a broker, `ConfigurationError` for invalid client properties, before any request.
+    `find_broker`: returns the embedded broker, and may start it; by default the broker must already run.
+
+    Raises `UnavailableError` if there is no broker, `ConfigurationError` for invalid client properties.
     """
     from cqrs_cli.kafka.connection.connection import Connection
     from cqrs_cli.kafka.embedded.broker import broker_status

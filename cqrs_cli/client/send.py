@@ -1,4 +1,4 @@
-"""Sends commands and waits for their outcomes, for `cqrs send`. Nothing is printed here."""
+"""Sends commands and waits for their outcomes, for `cqrs send`. This module prints nothing."""
 
 import codecs
 import sys
@@ -18,7 +18,7 @@ from cqrs_cli.core.messages.reasons import CheckFailed
 from cqrs_cli.errors import CqrsError, UsageError
 from cqrs_cli.kafka.topics.topics import Topics
 
-#: Commands between two polls for outcomes, and between two progress reports.
+#: The number of commands between two polls for outcomes, and between two progress reports.
 COMMANDS_PER_POLL = 2000
 
 
@@ -47,10 +47,10 @@ _BYTE_ORDER_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def read_lines(lines: Iterable[bytes], aggregates: Mapping[str, Aggregate]) -> Iterator[ReadyCommand]:
-    """Yield the commands in lines of JSON; empty lines are skipped.
+    """Yield the commands in lines of JSON; blank lines are skipped. `aggregates`: by name.
 
     Raises `UsageError`, with the line number, for the first line that is not a command to one of the `aggregates`, or
-    that its owner could not read.
+    that an owner would fail because it cannot read it.
     """
     for number, line in enumerate(lines, 1):
         if line.isspace():
@@ -94,9 +94,11 @@ def send_all(
     commands: Iterable[ReadyCommand],
     progress: Callable[[int], None],
 ) -> SentCommands:
-    """Send all commands, and wait until they are delivered; `progress` receives the number sent so far.
+    """Send all commands, and wait until they are delivered. `topics`: by aggregate name. `progress` gets the number of
+    commands sent so far.
 
-    An error contains the number of commands that were sent. These are the first commands, without gaps.
+    The message of an error contains the number of commands that were delivered. These are the first commands, without
+    gaps.
     """
     started_at = time.monotonic()
     counts: Counter[str] = Counter()
@@ -117,11 +119,11 @@ def send_and_wait(
     commands: Iterable[ReadyCommand],
     timeout: float,
 ) -> Iterator[list[ReceivedOutcome]]:
-    """Send all commands, and yield their outcomes as they arrive.
+    """Send all commands, and yield their outcomes as they arrive. `topics`: by aggregate name.
 
-    Stops early if no outcome arrives for `timeout` seconds; `waiter.outstanding` then has the other ids. After an
-    invalid line the outcomes of the commands before it are awaited, then the `UsageError` is raised. Other errors are
-    raised at once.
+    Stop early if no outcome arrives for `timeout` seconds; `waiter.outstanding` then has the ids of the commands
+    without an outcome. At an invalid line, first wait for the outcomes of the commands before it, then raise its
+    `UsageError`. Raise any other error at once.
     """
     outcomes: list[ReceivedOutcome] = []
     line_error: UsageError | None = None
@@ -146,7 +148,9 @@ def send_and_wait(
 def send_one_and_wait(
     waiter: OutcomeWaiter, topics: Topics, command: ReadyCommand, timeout: float
 ) -> list[ReceivedOutcome]:
-    """Send one command, and wait at most `timeout` seconds for its outcome; return an empty list on timeout."""
+    """Send one command, and wait at most `timeout` seconds for its outcome. Return a list with the outcome, or an empty
+    list.
+    """
     waiter.send(topics, command.subject.encode(), command.value, command.id)
     return [outcome for batch in waiter.remaining_outcomes(timeout) for outcome in batch]
 
@@ -154,7 +158,9 @@ def send_one_and_wait(
 def _send_each(
     producer: CommandProducer, commands: Iterable[ReadyCommand], send: Callable[[ReadyCommand], None]
 ) -> Iterator[int]:
-    """Send all commands and wait until they are delivered; yield the number sent every `COMMANDS_PER_POLL` commands."""
+    """Send all commands and wait until they are delivered. Yield the number of sent commands after every
+    `COMMANDS_PER_POLL` commands.
+    """
     try:
         for command in commands:
             send(command)

@@ -4,5 +4,5 @@ import uuid_utils
 
 
 def uuid7() -> str:
-    """Return a new id. Ids increase strictly within a process, also if the clock steps back (RFC 9562, section 6.2)."""
+    """Return a new id. Within a process ids strictly increase, even if the clock steps back (RFC 9562, section 6.2)."""
     return str(uuid_utils.uuid7())

@@ -22,10 +22,10 @@ from cqrs_cli.kafka.position_notation import format_position
 from cqrs_cli.kafka.tailing import Origin
 from cqrs_cli.kafka.topics.topics import Topics
 
-#: The prefix of the headers that a dead letter has in addition to the command's own headers.
+#: The prefix of the names of the headers that a dead letter has in addition to the command's own headers.
 _HEADER_PREFIX = "cqrs."
 
-#: Attributes of the first attempt, which a retry leaves out.
+#: Attributes that belong to the failed attempt of a command: a retry leaves them out.
 _FIRST_ATTEMPT_ONLY = ("notbefore", "deferredfrom", "attempt", "actor", "action")
 
 
@@ -37,8 +37,8 @@ class FailedCommand(msgspec.Struct, frozen=True):
     time: str
     reason: str
     message: str
-    command_position: str  # of the command that failed, `P@OFFSET`, such as `3@17`
-    record: Record
+    command_position: str  # position of the failed command as `PARTITION@OFFSET`, such as `3@17`
+    record: Record  # the dead letter with only the headers of the command
     command: CommandEnvelope | None
 
     @property
@@ -50,7 +50,7 @@ class FailedCommand(msgspec.Struct, frozen=True):
 def failed_commands(
     records: Iterator[tuple[int, Record]], is_selected: Callable[[FailedCommand], bool]
 ) -> Iterator[FailedCommand]:
-    """Yield the dead letters in `records` (partition, record) for which `is_selected` is True."""
+    """Yield the dead letters for which `is_selected` is True. `records`: (partition, record) of each dead letter."""
     for partition, record in records:
         header_texts = {
             name: (content or b"").decode(errors="replace") for name, content in record.headers or []
@@ -100,9 +100,9 @@ def read_letters(
     since: int | None = None,
     only_open: bool = False,
 ) -> Iterator[FailedCommand]:
-    """Yield the selected dead letters since a time (ms), by time.
+    """Yield the dead letters since the time `since` (ms) for which `is_selected` is True, in the order of time.
 
-    `only_open`: only the last dead letter of each command that was not decided since.
+    `only_open`: True for open letters only (`open_letter_filter`).
     """
     origin = Origin("beginning") if since is None else Origin("time", since)
     bounds = tailing.tail_bounds(connection, topics.dead_letters, origin, None, "none")
@@ -122,13 +122,13 @@ def read_letters(
 def open_letter_filter(
     connection: Connection, topics: Topics, letters: Iterable[FailedCommand]
 ) -> Callable[[FailedCommand], bool]:
-    """Return a filter for open dead letters. A letter is open if it is its command's last letter, and no decision on
-    the command followed.
+    """Return a filter that accepts the open dead letters in `letters`. A letter is open if it is its command's last
+    letter, and no decision on the command followed.
 
     Reads the outcomes from the time of the oldest letter on, and keeps the commands' ids in memory. The filter also
     accepts letters whose command cannot be read.
     """
-    # (subject, command id) → (partition, offset) of the last letter
+    # (subject, command id) → (partition, offset) of the command's last letter
     last_positions: dict[tuple[str, str], tuple[int, int]] = {}
     open_times: dict[tuple[int, int], int] = {}  # (partition, offset) of an open letter → its time in ms
     oldest_times: dict[int, int] = {}  # partition → time of its oldest letter in ms
@@ -164,7 +164,7 @@ def open_letter_filter(
 def oldest_letters(
     letters: Iterable[FailedCommand], is_selected: Callable[[FailedCommand], bool]
 ) -> Iterator[FailedCommand]:
-    """Yield, for each partition, the letters that precede the first letter that is not selected."""
+    """Yield the letters of each partition up to, but without, its first letter for which `is_selected` is False."""
     complete_partitions: set[int] = set()
     for letter in letters:
         if letter.partition not in complete_partitions and is_selected(letter):
@@ -176,7 +176,9 @@ def oldest_letters(
 def retry_command(
     aggregate: str, failed_command: FailedCommand, attribution: Attribution = NO_ATTRIBUTION
 ) -> ReadyCommand | None:
-    """Return the command with its id, to send it again; None for a malformed command, which would fail again."""
+    """Return the command of a dead letter, to send it again with its id; None for a malformed command, which would fail
+    again.
+    """
     if failed_command.command is None:
         return None
     try:

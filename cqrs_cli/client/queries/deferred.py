@@ -23,8 +23,8 @@ from cqrs_cli.keyspace.key_space import requested_key_space
 def deferred_commands(
     connection: Connection, topics: Topics, partitioner: Partitioner, is_selected: Callable[[Deferral], bool]
 ) -> list[Deferral]:
-    """Return the selected deferred commands, sorted by due time. A command that has moved to another partition has
-    entries in two partitions, but is returned once.
+    """Return the deferred commands for which `is_selected` is True, sorted by due time. A command that has moved to
+    another partition has entries in two partitions, but is returned once.
     """
     selected_deferrals: list[Deferral] = []
     count = readers.partition_count(connection, topics.deferred)
@@ -41,7 +41,7 @@ def deferred_commands(
 
 def deferred_entries(log: PartitionLog, is_selected: Callable[[Deferral], bool]) -> list[Deferral]:
     """Return the deferred commands of a partition for which `is_selected` is True."""
-    latest_by_key: dict[bytes | None, Deferral] = {}  # record key → its newest entry, if it is selected
+    latest_by_key: dict[bytes | None, Deferral] = {}  # record key → its newest entry, if that is selected
     for key, entry in _entry_changes(log):
         latest_by_key.pop(key, None)
         if entry is not None and is_selected(entry):
@@ -50,7 +50,7 @@ def deferred_entries(log: PartitionLog, is_selected: Callable[[Deferral], bool])
 
 
 def has_due(log: PartitionLog, moment: int) -> bool:
-    """True if the partition has a deferred command that is due by `moment`, ms since 1970."""
+    """True if the partition has a deferred command that is due at or before `moment`, in ms since 1970."""
     due_keys: set[bytes | None] = set()
     for key, entry in _entry_changes(log):
         if entry is not None and entry.due <= moment:
@@ -61,7 +61,9 @@ def has_due(log: PartitionLog, moment: int) -> bool:
 
 
 def _entry_changes(log: PartitionLog) -> Iterator[tuple[bytes | None, Deferral | None]]:
-    """Yield (key, deferred command) for each record of the partition. The command is None if it has been decided."""
+    """Yield (record key, entry) for each record of the partition. The entry is None if the command is no longer
+    deferred.
+    """
     for records in log.read("deferred", *log.bounds("deferred")):
         for record in records:
             if record.value is None:
@@ -79,7 +81,7 @@ def command_type(entry: Deferral) -> str:
 
 
 def deferral_document(entry: Deferral, command: bytes) -> dict[str, Any]:
-    """Return a deferred command as JSON. `command`: its document, whose personal fields may be redacted."""
+    """Return a deferred command as JSON. `command`: the command as JSON, whose personal fields may be redacted."""
     state = "parked" if entry.resubmitted_offset is None else "released"
     return {
         "id": entry.id,
@@ -98,7 +100,9 @@ def deferral_document(entry: Deferral, command: bytes) -> dict[str, Any]:
 def request_commands(
     aggregate: str, entries: list[Deferral], request: str, attribution: Attribution = NO_ATTRIBUTION
 ) -> Iterator[ReadyCommand]:
-    """Yield commands that cancel or release the deferred commands: `request` is `cqrs.Cancel` or `cqrs.Release`."""
+    """Yield a command for each deferred command in `entries` that cancels or releases it. `request`: `cqrs.Cancel` or
+    `cqrs.Release`.
+    """
     attributes = Attributes(attribution=attribution)
     for entry in entries:
         data = msgspec.json.encode({"id": entry.id})

@@ -1,4 +1,4 @@
-"""Builds trees of related messages for `cqrs trace`: commands, their results, and the commands that they caused."""
+"""Builds trees of related messages for `cqrs trace`: commands, their results, and the commands that these caused."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -11,13 +11,13 @@ from cqrs_cli.client.queries.messages import CommandPosition, LinkedMessage, dro
 
 @dataclass
 class CommandNode:
-    """A command and its results. `command` is None if its record is deleted, or older than the search."""
+    """A command and its results. `command` is None if its record was deleted, or is older than the searched range."""
 
     position: CommandPosition
     command: LinkedMessage | None = None
     outcome: LinkedMessage | None = None
     dead_letter: LinkedMessage | None = None
-    drop: LinkedMessage | None = None  # the record of the drop that deleted its dead letter
+    drop: LinkedMessage | None = None  # the record of the drop that deleted the command's dead letter
     events: list["EventNode"] = field(default_factory=list)
     #: The commands whose causation id is the id of this command.
     commands: list["CommandNode"] = field(default_factory=list)
@@ -34,12 +34,12 @@ class CommandNode:
 
     @property
     def has_failed(self) -> bool:
-        """True if its outcome is `failed`."""
+        """True if the command's outcome is `failed`."""
         return self.outcome is not None and self.outcome.type.endswith(".failed")
 
     @property
     def timestamp(self) -> int:
-        """The earliest timestamp (ms) of its messages."""
+        """The earliest timestamp of `messages`, in ms."""
         return min(message.record.timestamp for message in self.messages)
 
     @property
@@ -49,14 +49,14 @@ class CommandNode:
 
 
 class EventSkip(NamedTuple):
-    """A process manager whose operator skipped an event. `time` in ms; None if it is unknown."""
+    """A process manager that skipped an event, because an operator requested it."""
 
     process: str
-    actor: str  # empty if unknown
-    time: int | None
+    actor: str  # the operator; empty if unknown
+    time: int | None  # ms since 1970; None if unknown
 
 
-#: Aggregate, partition and offset of an event → its skips.
+#: (aggregate name, partition, offset) of an event → its skips.
 Skips = Mapping[tuple[str, int, int], list[EventSkip]]
 
 
@@ -70,16 +70,18 @@ class EventNode:
 
 
 class MessageTrees(NamedTuple):
-    """The commands whose cause was not found, the oldest first, and all correlation ids."""
+    """The trees of messages. `roots`: the commands whose cause was not found, the oldest first. `correlations`: all
+    correlation ids.
+    """
 
     roots: list[CommandNode]
     correlations: list[str]
 
 
 def message_trees(messages: Iterable[LinkedMessage], skips: Skips = MappingProxyType({})) -> MessageTrees:
-    """Return the messages as trees: each command with its results, and the commands that the results caused."""
+    """Return the messages as trees: each command with its results, and the commands that it or its events caused."""
     sorted_nodes = command_nodes(messages)
-    causes: dict[str, list[_Cause]] = defaultdict(list)  # id of a command or event → the causes with it
+    causes: dict[str, list[_Cause]] = defaultdict(list)  # id of a command or event → the causes with this id
     for node in sorted_nodes:
         for event in node.events:
             message = event.message
@@ -127,7 +129,10 @@ def command_nodes(messages: Iterable[LinkedMessage]) -> list[CommandNode]:
 
 
 class _Cause(NamedTuple):
-    """A possible cause of a command: a command or one of its events, with the list of the commands that it caused."""
+    """A possible cause of a command: another command (`node`) or one of its events.
+
+    `commands`: the list of the commands that the cause caused, to which a command is appended.
+    """
 
     node: CommandNode
     commands: list[CommandNode]
@@ -136,11 +141,13 @@ class _Cause(NamedTuple):
 def _choose_cause(
     candidates: list[_Cause], node: CommandNode, parents: dict[CommandPosition, CommandNode]
 ) -> _Cause | None:
-    """Return the cause of a command among the candidates with its causation id. There may be several candidates,
-    because an event id is unique only in its topic.
+    """Return the cause of the command `node`; None if there is none. The candidates are the commands and events whose
+    id is the causation id of `node`: several, because an event id is unique only in its topic.
 
-    Prefer the latest candidate that is not later than the command, as far as the brokers' clocks agree. Never return a
+    Prefer the latest candidate that is not later than the command, by the timestamps of the brokers. Never return a
     descendant of the command.
+
+    `parents`: position of a command → the command that caused it.
     """
     candidates = _from_topic_in_id(candidates, "" if node.command is None else node.command.id)
     earlier_causes = [cause for cause in candidates if cause.node.sort_key <= node.sort_key]
@@ -154,8 +161,8 @@ def _choose_cause(
 
 
 def _from_topic_in_id(candidates: list[_Cause], id: str) -> list[_Cause]:
-    """Return the candidates from the events topic that `id` names: the id of a process manager's command is
-    `<process>/<events topic>/…`. Return all candidates if no candidate is from such a topic.
+    """Return the candidates from the events topic that the command id `id` names; if there is none, all candidates. The
+    id of a process manager's command is `<process>/<events topic>/…`.
     """
     _, _, topic_and_position = id.partition("/")
     topic, separator, _ = topic_and_position.partition("/")

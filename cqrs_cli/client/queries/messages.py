@@ -14,16 +14,17 @@ from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record
 
 #: The position of a command record: aggregate name, partition and offset, e.g. `("bank_account", 3, 17)`. Outcomes,
-#: events and dead letters refer to it.
+#: events and dead letters refer to their command by its position.
 CommandPosition = tuple[str, int, int]
 
 
 class LinkedMessage(NamedTuple):
     """A record that was read as a message.
 
-    `command_position` is the position of the command from which the message follows; for a command, its own position.
-    The position of the record of a drop (`drops`) is the last command whose dead letter was deleted.
-    `id`, `causation` and `correlation` are empty if the message lacks them.
+    `kind`: `commands`, `outcomes`, `events`, `dead-letters` or `drops`. `command_position`: the position of the command
+    from which the message follows; for a command, its own position. For the record of a drop (`drops`), it is the
+    position of the last command whose dead letter was deleted. `id`, `causation` and `correlation` are empty if the
+    message lacks them.
     """
 
     kind: str
@@ -46,9 +47,10 @@ class LinkedMessage(NamedTuple):
         return not (self.causation or self.correlation or self.id)
 
     def concerns(self, ids: Collection[str]) -> bool:
-        """True if the message is about a command or correlation in `ids`.
+        """True if the message belongs to a command or correlation in `ids`.
 
-        The ids of outcomes and events are positions, so they are not compared.
+        The message's own id is compared only for commands and dead letters: the id of an outcome or event is a
+        position, not a command id.
         """
         own_ids = [self.causation, self.correlation]
         if self.kind in ("commands", "dead-letters"):
@@ -57,7 +59,8 @@ class LinkedMessage(NamedTuple):
 
 
 def message_reader(ids: Collection[str]) -> Callable[[str, str, int, Record], LinkedMessage | None]:
-    """Return a function (kind, aggregate, partition, record) that reads a record; None if it contains none of the ids.
+    """Return a function (kind, aggregate, partition, record) that reads a record as a message. It returns None for a
+    record that contains none of the ids, or that is not readable.
 
     Most records are excluded by a search in their bytes, without parsing: in JSON without a backslash, an id has only
     one spelling.
@@ -81,7 +84,7 @@ def message_reader(ids: Collection[str]) -> Callable[[str, str, int, Record], Li
     return read
 
 
-#: The reason, in JSON, of the outcome of a command that an operator gave up. The outcome has no command id.
+#: The reason, as JSON, in the outcome of a command that an operator gave up. Such an outcome has no command id.
 _GIVEN_UP_REASON = b'"%s"' % Reason.TOO_LARGE.name.encode()
 
 
@@ -160,14 +163,16 @@ _READERS: dict[str, Callable[[str, int, Record], LinkedMessage]] = {
 
 
 def reason_of(message: LinkedMessage) -> str:
-    """Return the reason and message of a dead letter."""
+    """Return the reason and message of a dead letter as one text."""
     headers = dict(message.record.headers or ())
     texts = [(headers.get(name) or b"").decode(errors="replace") for name in ("cqrs.reason", "cqrs.message")]
     return ": ".join(text for text in texts if text)
 
 
 def drop_of(message: LinkedMessage, position: CommandPosition) -> DropRecord | None:
-    """Return the drop that a message records, if it may have deleted the dead letter of the command at `position`."""
+    """Return the drop that a message records; None if the drop cannot have deleted the dead letter of the command at
+    `position`, and for other messages.
+    """
     aggregate, partition, offset = position
     if (message.kind, message.aggregate, message.partition) != ("drops", aggregate, partition):
         return None

@@ -28,7 +28,7 @@ RequestType = Literal["cqrs.Release", "cqrs.Cancel"]
 
 
 class RetryResult(NamedTuple):
-    """The commands that a retry sent, and the number of records that are not readable as commands."""
+    """The commands that a retry sent, and the number of dead letters that are not readable as commands."""
 
     sent: SentCommands
     unreadable: int
@@ -41,7 +41,7 @@ def retry_letters(
     letters: Iterable[FailedCommand],
     attribution: Attribution = NO_ATTRIBUTION,
 ) -> RetryResult:
-    """Send the commands of these dead letters again, each with its id and the attribution."""
+    """Send the commands of these dead letters again, each with its own id, and with this attribution."""
     unreadable = 0
 
     def commands() -> Iterator[ReadyCommand]:
@@ -64,14 +64,16 @@ def drop_letters(
     before: int,
     attribution: Attribution = NO_ATTRIBUTION,
 ) -> int:
-    """Delete these dead letters, the oldest of their partitions (`oldest_letters`), and return their number.
+    """Delete these dead letters, and return their number. They must be the oldest letters of their partitions
+    (`oldest_letters`). `before`: the time (ms) before which letters were selected, for the record of the drop.
 
-    First a record of the drop is appended to each of these partitions. After a crash before the deletion, the record
-    and the letters exist, and the drop may be repeated. `before`: the time (ms) before which letters were selected.
-    Raises `ConfigurationError`, before the record, if an ACL is missing.
+    First, a record of the drop is appended to each of these partitions. After a crash before the deletion, both the
+    record and the letters exist, and the drop may be repeated.
+
+    Raises `ConfigurationError`, before anything is written, if an ACL is missing.
     """
     ends: dict[int, int] = {}  # partition → offset after its last dropped letter
-    drops: dict[int, DropRecord] = {}
+    drops: dict[int, DropRecord] = {}  # partition → record of the drop
     for letter in letters:
         ends[letter.partition] = letter.offset + 1
         drop = drops.get(letter.partition) or DropRecord(
@@ -102,8 +104,10 @@ def _with_letter(drop: DropRecord, letter: FailedCommand) -> DropRecord:
 def _append_drop_records(
     connection: Connection, topics: Topics, ends: Mapping[int, int], drops: Mapping[int, DropRecord]
 ) -> None:
-    """Append the records of a drop. Records of earlier drops before `ends` are appended again, with their time,
-    because this drop will delete them.
+    """Append `drops`, the record of this drop in each partition. Records of earlier drops that this drop will delete
+    are appended again, with their timestamps.
+
+    `ends`: partition → the offset before which the drop deletes.
     """
     topic, failures = topics.dead_letters, list[KafkaError]()
     client = clients.producer(connection, delivery_timeout_ms=30_000)
@@ -137,7 +141,7 @@ def send_requests(
     request: RequestType,
     attribution: Attribution = NO_ATTRIBUTION,
 ) -> SentCommands:
-    """Send the owners a request to release or cancel each of these deferred commands."""
+    """Send the owners a command of the type `request` for each of these deferred commands."""
     requests = request_commands(topics.aggregate, deferrals, request, attribution)
     return _send(connection, partitioner, topics, requests)
 

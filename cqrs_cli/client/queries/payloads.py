@@ -13,10 +13,10 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Kind, Topics
 
-#: The topics whose records refer to payloads. Outcomes do not.
+#: The kinds of topics whose records may refer to payloads. Outcomes do not.
 _REFERRING_KINDS: tuple[Kind, ...] = ("commands", "events", "dead-letters", "deferred")
 
-#: Partitions that are read concurrently.
+#: The maximum number of partitions that are read concurrently.
 _MAX_READERS = 8
 
 #: A SHA-256 digest in hexadecimal.
@@ -26,7 +26,7 @@ _DIGEST = re.compile(rb"[0-9a-f]{64}")
 def referenced_payloads(connection: Connection, topics: Topics, candidates: Collection[str]) -> set[str]:
     """Return the digests in `candidates` to which a record refers. Raises `CqrsError` if a topic cannot be read.
 
-    Reads uncommitted records on purpose, so records of open and aborted transactions count as references: the caller
+    Uncommitted records are read on purpose, so records of open and aborted transactions count as references: the caller
     deletes the other payloads, and must never delete a payload that may be referenced.
     """
     if not candidates:

@@ -21,10 +21,10 @@ from cqrs_cli.kafka.topics.topics import Topics
 
 @dataclass
 class PersonalRecordCounts:
-    """The number of records of one aggregate, by topic."""
+    """The number of records of one aggregate in each topic. `deferred`: the number of its deferred commands."""
 
     events: int = 0
-    unencrypted: int = 0  # events with a personal value that is not encrypted
+    unencrypted: int = 0  # number of events with a personal value that is not encrypted
     deferred: int = 0
     dead_letters: int = 0
     commands: int = 0
@@ -60,7 +60,7 @@ def personal_records(
 def current_key_id(
     connection: Connection, topics: Topics, aggregate: Aggregate, aggregate_id: str, partitioner: Partitioner
 ) -> str | None:
-    """Return the id of the aggregate's data key; None if it has no key. The caller needs no keyring."""
+    """Return the id of the aggregate's current data key; None if it has no key. No keyring is needed."""
     key = aggregate_id.encode(errors="surrogateescape")
     ranges = find_ranges(connection, topics, key, partitioner)
     with closing(decrypting_codec(connection, topics, aggregate, aggregate_id)) as codec:
@@ -69,7 +69,9 @@ def current_key_id(
 
 
 def _count_event(counts: PersonalRecordCounts, aggregate: Aggregate, event: EventEnvelope) -> None:
-    """Count an event. An event that was written before its fields were annotated as personal is not encrypted."""
+    """Add an event to `counts`. Events that were written before their fields were annotated as personal are not
+    encrypted.
+    """
     counts.events += 1
     if event.type == ERASED:
         counts.erased_keys[event.causationid] = read_erased(event.data).key

@@ -13,14 +13,14 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import KINDS, Kind, Topics
 
-#: Partitions that are read concurrently.
+#: The maximum number of partitions that are read concurrently.
 MAX_READERS = 8
 
 _Selected = TypeVar("_Selected")
 
 
 class LogRange(NamedTuple):
-    """Records to read: start ≤ offset < end."""
+    """The records to read in one partition of a topic of the kind `kind`: start ≤ offset < end."""
 
     log: PartitionLog
     kind: Kind
@@ -31,7 +31,7 @@ class LogRange(NamedTuple):
 def partition_counts(
     connection: Connection, topics: Mapping[str, Topics]
 ) -> tuple[dict[str, int], dict[str, ConfigurationError]]:
-    """Return the partition count of each aggregate, and the error of each aggregate without topics.
+    """Return aggregate → partition count, and, for the aggregates without topics, aggregate → error.
 
     Raises `ConfigurationError` if no aggregate has topics.
     """
@@ -55,7 +55,10 @@ def log_ranges(
     codecs: Mapping[str, RecordCodec],
     until: int | None = None,
 ) -> list[LogRange]:
-    """Return the range of each log from the time `since` (ms) to the time `until` (ms), by default to the end."""
+    """Return the range of each log from the time `since` (ms) to the time `until` (ms), by default to the log's end.
+
+    `topics`, `counts` and `codecs`: by aggregate name. Without a codec, personal fields stay encrypted.
+    """
 
     def topic_ranges(name: str, kind: Kind) -> list[LogRange]:
         bounds = readers.bounds(connection, topics[name].name(kind), range(counts[name]))
@@ -81,7 +84,8 @@ def log_ranges(
 def scan(
     ranges: Iterable[LogRange], select: Callable[[PartitionLog, Kind, list[Record]], list[_Selected]]
 ) -> tuple[list[_Selected], int]:
-    """Call `select` for each batch of records, and return the selected items, and the number of records read.
+    """Read these ranges, and call `select` for each batch of records. Return all items that `select` returned, and the
+    number of records read.
 
     `select` is called in several threads; an error in it ends the scan.
     """

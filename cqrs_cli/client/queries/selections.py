@@ -12,14 +12,14 @@ from cqrs_cli.errors import UsageError
 
 @dataclass(frozen=True)
 class CommandSelection:
-    """Selects commands. Without a value, all commands are selected."""
+    """Selects commands. An attribute that is None or empty selects all commands."""
 
     id: str | None = None
     aggregate_id: str | None = None
     types: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        """True if a value narrows the selection."""
+        """True if an attribute limits the selection."""
         return any(value not in (None, ()) for value in astuple(self))
 
     def selects(self, aggregate: str, id: str, subject: str | None, message_type: str | None) -> bool:
@@ -34,7 +34,7 @@ class CommandSelection:
 
 @dataclass(frozen=True)
 class LetterSelection(CommandSelection):
-    """Selects dead letters by their command, by reason, and by time in ms: since ≤ time < before."""
+    """Selects dead letters by the attributes of their command, by reason, and by time in ms: since ≤ time < before."""
 
     reasons: tuple[str, ...] = ()
     since: int | None = None
@@ -53,7 +53,7 @@ class LetterSelection(CommandSelection):
 
 @dataclass(frozen=True)
 class DeferralSelection(CommandSelection):
-    """Selects deferred commands by attributes, by reason, and by due time in ms: due < before."""
+    """Selects deferred commands by their attributes, by reason, and by due time in ms: due < before."""
 
     reason: str | None = None
     before: int | None = None

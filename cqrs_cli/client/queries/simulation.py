@@ -1,4 +1,4 @@
-"""Simulation: decide commands locally, without sending them, against the states of the committed events."""
+"""Simulation: decides commands in this process, without sending them, against the states of the committed events."""
 
 import time
 from collections.abc import Collection, Iterable, Mapping
@@ -35,16 +35,17 @@ from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
 from cqrs_cli.keyspace.key_space import read_key_space
 from cqrs_cli.ownership.complete_events import complete_bounds
 
-#: Timeout in seconds for reading the owners' position. The position is optional, because an ACL may hide the group.
+#: Timeout in seconds for reading the owners' position. The position is optional, because an ACL may hide their consumer
+#: group.
 _POSITION_TIMEOUT = 2.0
 
 
 class SimulatedOutcome(NamedTuple):
     """The simulated outcome of a command, and its simulated events."""
 
-    value: bytes  # the encoded outcome
+    value: bytes  # the outcome as JSON
     envelope: OutcomeEnvelope
-    events: list[bytes]
+    events: list[bytes]  # each event as JSON
 
 
 class Simulation:
@@ -61,15 +62,17 @@ class Simulation:
         commands: Iterable[ReadyCommand],
         ids_may_repeat: bool = True,
     ) -> None:
-        """Read the states of the aggregates in `commands`. With `ids_may_repeat` also read the decisions within the
-        dedup window, and the deferred commands, because a command's id may be in use.
+        """Read the states of the aggregates to which the `commands` go.
+
+        `ids_may_repeat`: True if the id of a command may already be in use. Then the decisions within the dedup window
+        and the deferred commands are read, too.
         """
         self.topics = _describe_topics(connection, topics)
         count = self.topics.partitions
         key_space = read_key_space(connection, topics, settings.partitioner, count)
-        self._payloads: dict[PayloadReference, bytes] = {}  # payloads of the commands so far
+        self._payloads: dict[PayloadReference, bytes] = {}  # the large data of the commands so far
         self._settings, self._key_space = settings, key_space
-        subjects: dict[int, set[bytes]] = {}  # partition → the keys of its commands
+        subjects: dict[int, set[bytes]] = {}  # partition → the record keys of its commands
         for command in commands:
             key = command.subject.encode()
             subjects.setdefault(key_space.producer_partition(key), set()).add(key)
@@ -94,12 +97,15 @@ class Simulation:
                 aggregate, self._batch_context(partition, states, decisions, deferred)
             )
         self._codec.check_no_lost_keys()
-        #: The number of commands in these partitions that no owner has decided yet: an upper bound, because offsets
-        #: have gaps.
+        #: At most this number of commands in these partitions has not been decided by an owner yet. It is an upper
+        #: bound, because offsets have gaps.
         self.undecided = _count_undecided(connection, topics, self._next_offsets)
 
     def decide(self, command: ReadyCommand) -> SimulatedOutcome:
-        """Return the outcome that the command would have now; raise `CqrsError` if this machine cannot decide it."""
+        """Return the outcome that the command would have after the commands so far.
+
+        Raises `CqrsError` if this machine lacks a resource to decide it.
+        """
         key = command.subject.encode()
         partition = self._key_space.producer_partition(key)
         value, payloads = self._codec.replace_large_data(self.topics.topics.commands, command.value)
@@ -164,9 +170,10 @@ def current_states(
     keys: Collection[bytes],
     earlier_states: Mapping[str, VersionedState] | None,
 ) -> dict[str, VersionedState]:
-    """Fold the partition's committed events of these keys, and return the states by aggregate id.
+    """Fold the partition's committed events with these keys, and return aggregate id → state.
 
-    `earlier_states`: the states from the partitions to which the keys belonged before a repartitioning.
+    `earlier_states`: aggregate id → state after the events in the partitions to which the keys belonged before a
+    repartitioning.
 
     Raises `ContradictionError` with the position of an invalid event.
     """
@@ -187,7 +194,7 @@ def current_states(
 def recent_decisions(
     log: PartitionLog, keys: Collection[bytes], since: int
 ) -> dict[tuple[str, str], DedupEntry]:
-    """Return the decisions after `since` (ms) that an owner remembers, by subject and command id."""
+    """Return the decisions since the time `since` (ms) that an owner remembers: (subject, command id) → decision."""
     decisions: dict[tuple[str, str], DedupEntry] = {}
     _, end = log.bounds("outcomes")
     start = log.offset_at("outcomes", since)

@@ -13,11 +13,11 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Kind, Topics
 
-#: The maximal number of passes over the topics. The first pass finds the correlation of a command, the second pass
+#: The maximum number of passes over the topics. The first pass finds the correlation of a command, the second pass
 #: finds all messages with this correlation. A third pass is needed only if these messages have further correlations.
 MAX_PASSES = 3
 
-#: The maximal number of an aggregate's correlations to follow. With more, only the aggregate's own messages are shown.
+#: The maximum number of correlations of an aggregate to follow. If it has more, only its own messages are shown.
 MAX_CORRELATIONS = 50
 
 
@@ -28,9 +28,9 @@ class TraceResult(NamedTuple):
     searched_aggregates: list[str]
     missing_topic_errors: dict[str, ConfigurationError]  # aggregate without topics → the error
     record_count: int  # number of records that were read
-    #: True: no command and no correlation has the id, so it was taken as an aggregate id.
+    #: True if no command and no correlation has the id, so that it was taken as an aggregate id.
     is_aggregate_id: bool = False
-    #: The number of the aggregate's correlations if it exceeds `MAX_CORRELATIONS`, else 0.
+    #: The number of the aggregate's correlations if they were not followed (`MAX_CORRELATIONS`), else 0.
     skipped_correlations: int = 0
 
 
@@ -46,10 +46,13 @@ def trace_messages(
     """Return all messages since `since` (ms) about the command or correlation `searched_id`, and all messages with
     the correlations of these messages.
 
-    If no command and no correlation has this id, return the messages of the aggregates with this id, and of their
-    correlations. `codecs`: by aggregate name; by default, events stay encrypted. `check_cancelled` is called for each
-    batch, and may raise to cancel the search. Aggregates without topics are skipped; raises `ConfigurationError` if no
-    aggregate has topics.
+    If no command and no correlation has this id, return the messages of the aggregates with this id, and all messages
+    with the correlations of these messages.
+
+    `topics` and `codecs`: by aggregate name. Without a codec, personal fields stay encrypted. `show_progress` gets a
+    text before each pass. `check_cancelled` is called for each batch; it may raise an error to cancel the search.
+
+    Aggregates without topics are skipped. Raises `ConfigurationError` if no aggregate has topics.
     """
     counts, missing_topic_errors = partition_counts(connection, topics)
     ranges = log_ranges(connection, topics, counts, since, codecs or {})
@@ -111,8 +114,9 @@ def command_nodes_of(
     check_cancelled: Callable[[], None],
     redact: Callable[[LinkedMessage], LinkedMessage],
 ) -> list[CommandNode]:
-    """Return the commands to one aggregate since `since` (ms) with their results, the oldest first. `redact`
-    is applied to each message.
+    """Return the commands to one aggregate since `since` (ms) with their results, the oldest first.
+
+    `redact` is applied to each message. `check_cancelled`: as in `trace_messages`.
     """
     name = topics.aggregate
     counts, _ = partition_counts(connection, {name: topics})
@@ -126,7 +130,9 @@ def command_nodes_of(
 def _read(
     ranges: Iterable[LogRange], ids: Iterable[str], subject: str | None, check_cancelled: Callable[[], None]
 ) -> tuple[list[LinkedMessage], int]:
-    """Return the messages that may be about `ids` or the aggregate id `subject`, and the number of records read."""
+    """Return the messages about a command or correlation in `ids`, or about the aggregate id `subject`, and the number
+    of records read. Messages that name no id are also returned.
+    """
     id_set = set(ids)
     read = message_reader(id_set)
 

@@ -15,7 +15,7 @@ from cqrs_cli.core.messages.timestamps import rfc3339
 
 
 def trace_document(trees: MessageTrees, result: TraceResult, since: int) -> dict[str, Any]:
-    """Return the messages of a trace. `since`: the time (ms) from which on records were read."""
+    """Return a trace as a JSON document. `since`: the time (ms) from which on records were read."""
     return {
         "correlations": trees.correlations,
         "commands": [command_document(node) for node in trees.roots],
@@ -30,7 +30,7 @@ def trace_document(trees: MessageTrees, result: TraceResult, since: int) -> dict
 
 
 def command_document(node: CommandNode) -> dict[str, Any]:
-    """Return a command with its outcome, its events and the commands that it caused."""
+    """Return a command as a JSON document, with its outcome, its events and the commands that it caused."""
     aggregate, partition, offset = node.position
     subject_message = node.command or subject_message_of(node)
     command = node.command or node.dead_letter
@@ -55,7 +55,7 @@ def command_document(node: CommandNode) -> dict[str, Any]:
 
 
 def attribution_of(command: LinkedMessage) -> Attribution:
-    """Return a command's sender, and the operator's action that sent it; a text is empty if the record lacks it."""
+    """Return who sent a command, and for which action of an operator; a text is empty if the record lacks it."""
     try:
         attributes = binary_attributes(command.record)
         if attributes is None:

@@ -1,4 +1,4 @@
-"""Builds the spans of past messages for `cqrs trace -o otlp`. Only their durations are not in the log."""
+"""Builds spans from past messages for `cqrs trace -o otlp`. The log has all of their data except the durations."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -20,10 +20,11 @@ from cqrs_cli.telemetry.otel.spans import (
 
 
 def trace_spans(messages: Iterable[LinkedMessage], topics: Mapping[str, Topics]) -> list[Span]:
-    """Return the spans of decisions, and of the process managers that sent the commands.
+    """Return the spans of decisions, and of the process managers that sent the decided commands. `topics`: by aggregate
+    name.
 
-    The spans have the ids that owners give them. They begin and end at the time of the command or the event. Without
-    `traceparent` the id of the trace is derived from the correlation id.
+    The spans have the same ids as the spans that owners export. A span begins and ends at the timestamp of its record.
+    If the outcome has no `traceparent`, the id of the trace is derived from the correlation id.
     """
     sorted_messages = sorted(messages, key=lambda message: (message.record.timestamp, message.record.offset))
     events = {
@@ -47,7 +48,9 @@ def _spans_of(
     topics: Topics,
     events: Mapping[tuple[str, str], LinkedMessage],
 ) -> Iterator[Span]:
-    """Yield the span of a decision; before it, the spans of the process manager that sent the command."""
+    """Yield the span of a decision. Before it, yield the spans of the process manager that sent the command, if one
+    did.
+    """
     trace = trace_context(outcome.traceparent, outcome.tracestate) or derived_trace(message.correlation)
     time, partition = message.record.timestamp * 1_000_000, outcome.data.partition
     if (reaction := read_reaction_id(message.causation)) is not None:

@@ -20,7 +20,7 @@ _read_head = msgspec.json.Decoder(_EventHead).decode
 
 
 def read_versions(connection: Connection, topics: Topics) -> dict[str, int]:
-    """Return the version of each aggregate by id, in the order of the ids, from all committed events.
+    """Return aggregate id → version from all committed events, sorted by id.
 
     Raises `ContradictionError` with the position of an invalid event, or if events were deleted.
     """
