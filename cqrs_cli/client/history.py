@@ -39,10 +39,7 @@ class LogRange(NamedTuple):
 
 
 class AggregateHistory(NamedTuple):
-    """An aggregate at one version: its state, the time of its last event, and its events up to this version.
-
-    An aggregate without events has version 0, the initial state and no time.
-    """
+    """An aggregate at one version, and its events so far. Without events: version 0, the initial state, no time."""
 
     version: int
     state: State
@@ -165,8 +162,7 @@ def read_records(
     raise_if_cancelled: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[LogRange, Record]]:
     """Yield the events with this key, each with its range, in the order of the log. `codec` decodes them; by default,
-    personal fields stay encrypted. `raise_if_cancelled` is called for each batch; it may raise an error to cancel the
-    read.
+    personal fields stay encrypted. `raise_if_cancelled` is called for each batch; its error cancels the read.
 
     Raises `ContradictionError` after the last event if the aggregate's data key was lost.
     """
@@ -192,11 +188,9 @@ def fold_history(
     *,
     events: bool = True,
 ) -> AggregateHistory:
-    """Fold the events of one aggregate, and return the last state for which `is_included` is True, with the
-    events up to this state.
+    """Fold the events of one aggregate; return the last state for which `is_included` is True, and its events.
 
-    `events`: False to keep no events in memory, and to return none. Raises `ContradictionError` with the position of an
-    invalid event.
+    `events`: False to return no events. Raises `ContradictionError` with the position of an invalid event.
     """
     latest_state: VersionedState | None = None
     selected_state: VersionedState | None = None

@@ -1,5 +1,4 @@
-"""The driver of `cqrs project`: it projects events in long-running tasks on Spark, or, for a small backlog, in threads
-of this process.
+"""The driver of `cqrs project`: it projects in tasks on Spark or, for a small backlog, in threads of this process.
 
 The progress is read from the read model's database, which stores the position of each source partition.
 """
@@ -44,8 +43,7 @@ _ENDS_INTERVAL = 2.0
 #: The number of records that this process projects while Spark would start, which takes at least five seconds.
 SMALL_BACKLOG = 100_000
 
-#: Runs the projection of a plan, in this process or on Spark, up to the plan's `end_offsets`; for ever if these are
-#: None.
+#: Runs the projection of a plan, here or on Spark, up to the plan's `end_offsets`; for ever if these are None.
 RunProjection = Callable[[ProjectionPlan], ProjectionProgress]
 
 

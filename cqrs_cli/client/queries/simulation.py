@@ -35,8 +35,7 @@ from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
 from cqrs_cli.keyspace.key_space import read_key_space
 from cqrs_cli.ownership.complete_events import complete_bounds
 
-#: Timeout in seconds for reading the owners' position. The position is optional, because an ACL may hide their consumer
-#: group.
+#: Timeout in seconds for reading the owners' position, which is optional: an ACL may hide their consumer group.
 _POSITION_TIMEOUT = 2.0
 
 
@@ -102,10 +101,7 @@ class Simulation:
         self.undecided = _count_undecided(connection, topics, self._next_offsets)
 
     def decide(self, command: ReadyCommand) -> SimulatedOutcome:
-        """Return the outcome that the command would have after the commands so far.
-
-        Raises `CqrsError` if this machine lacks a resource to decide it.
-        """
+        """Return the outcome that the command would have now; raise `CqrsError` if this machine lacks a resource."""
         key = command.subject.encode()
         partition = self._key_space.producer_partition(key)
         value, payloads = self._codec.replace_large_data(self.topics.topics.commands, command.value)
@@ -172,8 +168,7 @@ def current_states(
 ) -> dict[str, VersionedState]:
     """Fold the partition's committed events with these keys, and return aggregate id → state.
 
-    `earlier_states`: aggregate id → state after the events in the partitions to which the keys belonged before a
-    repartitioning.
+    `earlier_states`: aggregate id → state from the partitions that had the keys before a repartitioning.
 
     Raises `ContradictionError` with the position of an invalid event.
     """

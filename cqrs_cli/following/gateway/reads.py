@@ -42,9 +42,7 @@ class FoldedDocument(NamedTuple):
 
 
 async def handle_state(gateway: Gateway, request: Request, aggregate: str, aggregate_id: str) -> Response:
-    """Respond with the aggregate's current state, its state at a version or time, or its state once it has reached a
-    version.
-    """
+    """Respond with the aggregate's state: now, at a version or time, or once it has reached a version."""
     follower, parameters = (
         gateway.follower(aggregate),
         query_parameters(request, "version", "at", "at_least", "wait"),
