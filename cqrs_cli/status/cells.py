@@ -7,6 +7,7 @@ from typing import Any
 
 from cqrs_cli.core.messages.reasons import STATUSES
 from cqrs_cli.core.messages.timestamps import rfc3339
+from cqrs_cli.following.last_error import LastError
 from cqrs_cli.status.partition import PartitionOwner, PartitionStatus, ShardStatus
 
 
@@ -140,9 +141,14 @@ def owner_json(status: PartitionStatus) -> Any:
     return document
 
 
-def last_error_json(status: PartitionStatus) -> Any:
-    """Return the last error for JSON."""
-    return None if status.last_error is None else status.last_error.document()
+def error_getter(name: str) -> Callable[[PartitionStatus], Any]:
+    """Return a getter of an error for JSON: an attribute of a status, such as `last_error`."""
+
+    def error_json(status: PartitionStatus) -> Any:
+        error: LastError | None = getattr(status, name)
+        return None if error is None else error.document()
+
+    return error_json
 
 
 def slow_command_json(status: PartitionStatus) -> Any:

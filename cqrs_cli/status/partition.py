@@ -121,6 +121,7 @@ class PartitionStatus(Struct, frozen=True):
     hiding_transaction: OpenTransaction | None = None
     stopped_at: int | None = None  # offset of the event at which the process manager stopped
     last_error: LastError | None = None  # of a process manager or projection; None after its next success
+    rebuild_error: LastError | None = None  # of the run that fills a projection's shadow tables
     #: The command line that ends `hiding_transaction`, or skips the event `stopped_at`.
     remedy_command: str = ""
     store: str = ""  # the setting `store`: "lmdb" or "memory"
@@ -174,10 +175,16 @@ class PartitionStatus(Struct, frozen=True):
             )
         elif self.last_error is not None:
             stopped_text = f"at {rfc3339(self.last_error.time)}: {self.last_error.message}"
+        rebuild_text = ""
+        if self.rebuild_error is not None:
+            rebuild_text = (
+                f"rebuild failed at {rfc3339(self.rebuild_error.time)}: {self.rebuild_error.message}"
+            )
         suspect_text = self.suspect_text if self.lag and not stopped_text else ""
         slow_text = "" if self.slow_command is None else str(self.slow_command)
         wait_text = f"it waits: {self.wait_reason}" if self.wait_reason else ""
-        return [text for text in (hidden_text, stopped_text, suspect_text, slow_text, wait_text) if text]
+        texts = (hidden_text, stopped_text, rebuild_text, suspect_text, slow_text, wait_text)
+        return [text for text in texts if text]
 
 
 def idle_partitions(statuses: Iterable[PartitionStatus]) -> dict[str, str]:

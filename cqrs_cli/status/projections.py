@@ -1,9 +1,12 @@
 """The status of each partition of a projection, as stored in its database."""
 
+from collections.abc import Iterable
+from contextlib import suppress
+
 from sqlalchemy import Engine, inspect, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from cqrs_cli.errors import ConfigurationError, UnavailableError
+from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
 from cqrs_cli.following.last_error import LastError
 from cqrs_cli.following.projections.database import open_database, read_only, url_without_password
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
@@ -27,6 +30,7 @@ def projection_statuses(cluster: Connection, address: DatabaseAddress) -> list[P
     engine = open_database(address)
     try:
         rows, errors = _stored_positions(engine), read_errors(engine)
+        rebuild_errors = _rebuild_errors(engine, address, {row[0] for row in rows})
     except SQLAlchemyError as error:
         raise UnavailableError(
             f"no answer from {url_without_password(address)} ({error_text(error)})",
@@ -46,6 +50,7 @@ def projection_statuses(cluster: Connection, address: DatabaseAddress) -> list[P
             ends.get((topic, topic_id), {}).get(partition),
             owner,
             errors.get((name, topic, partition)),
+            rebuild_errors.get((name, topic, partition)),
         )
         for name, topic, partition, topic_id, position, owner in rows
     ]
@@ -59,6 +64,7 @@ def _status(
     end: int | None,
     owner: str,
     error: LastError | None,
+    rebuild_error: LastError | None,
 ) -> PartitionStatus:
     return PartitionStatus(
         PROJECTION,
@@ -71,7 +77,27 @@ def _status(
         lag=None if end is None else max(0, end - position),
         owner=PartitionOwner(owner),
         last_error=error,
+        rebuild_error=rebuild_error,
     )
+
+
+def _rebuild_errors(
+    live: Engine, address: DatabaseAddress, projections: Iterable[str]
+) -> dict[tuple[str, str, int], LastError]:
+    """Return the errors at the shadow tables of projections, as `read_errors`. The shadow tables that a run is filling
+    may be unreadable: their errors are left out.
+    """
+    dialect, errors = dialect_of(address), dict[tuple[str, str, int], LastError]()
+    for projection in projections:
+        with suppress(SQLAlchemyError, CqrsError):
+            shadow = dialect.shadow_address(address, projection)
+            if dialect.has_shadow_tables(live, shadow):
+                engine = open_database(shadow)
+                try:
+                    errors |= read_errors(engine)
+                finally:
+                    engine.dispose()
+    return errors
 
 
 def _no_projection_error(address: DatabaseAddress) -> ConfigurationError:

@@ -112,7 +112,7 @@ def test_new_column_is_in_cqrs_top() -> None:
             subscribed_partition(),
             "topic partition start end position lag owner stopped_at last_error waits_for",
         ),
-        (projected_partition(), "topic partition end position lag owner last_error"),
+        (projected_partition(), "topic partition end position lag owner last_error rebuild_error"),
     ],
 )
 def test_documents_keep_their_keys(status: PartitionStatus, keys: str) -> None:

@@ -44,6 +44,10 @@ def test_status_shows_projections_lag(
     monkeypatch.chdir(ROOT)
     with open_engine(database) as engine:
         StoredError(engine, plan, plan.sources[1]).store(CqrsError("it raised"), 7)
+    shadow = prepare_projection(settings, connection, recent_orders(), database, print, rebuild=True).new
+    assert shadow is not None
+    with open_engine(shadow.database) as engine:
+        StoredError(engine, shadow, shadow.sources[0]).store(CqrsError("the rebuild raised"), 3)
     url = command_line_url(database)
     call = ["status", "order", "--projections", url, "--topic-prefix", prefix, "-q"]
     call += ["-b", connection.bootstrap_server]
@@ -66,9 +70,16 @@ def test_status_shows_projections_lag(
         "it raised",
         7,
     )
+    rebuild_error = first["rebuild_error"]
+    assert (rebuild_error["message"], rebuild_error["offset"], second["rebuild_error"]) == (
+        "the rebuild raised",
+        3,
+        None,
+    )
     assert main(call) == 0
     output = capfd.readouterr().out
     assert f"{topics.events} 0" in output and f"{topics.events} 1: at {error['time']}: it raised" in output
+    assert f"{topics.events} 0: rebuild failed at {rebuild_error['time']}: the rebuild raised" in output
 
 
 def test_database_without_positions_exits_3(tmp_path: Path) -> None:
