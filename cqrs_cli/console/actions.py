@@ -1,7 +1,6 @@
 """An operator's actions on dead letters, deferred commands and stopped process managers, each with a preview."""
 
 from collections.abc import Callable, Iterable
-from itertools import islice
 from typing import Any
 
 from msgspec import Struct
@@ -14,6 +13,7 @@ from cqrs_cli.client.queries.operations import (
     retry_letters,
     send_requests,
 )
+from cqrs_cli.client.queries.selection_digest import LetterDigest, deferral_digest, letter_digest
 from cqrs_cli.client.queries.selections import (
     CommandSelection,
     DeferralSelection,
@@ -40,7 +40,7 @@ _PREVIEW = 100
 class ActionRequest(Struct, forbid_unknown_fields=True):
     """The body of an action: filters that select dead letters or deferred commands, or the event to skip.
 
-    Filters without a value match everything. `all`: True if no filter is intended. `count`: the number of items in the
+    Filters without a value match everything. `all`: True if no filter is intended. `selection`: the digest in the
     preview that the operator has seen.
     """
 
@@ -53,19 +53,22 @@ class ActionRequest(Struct, forbid_unknown_fields=True):
     since: str | None = None
     before: str | None = None
     all: bool = False
-    count: int | None = None
+    selection: str | None = None
     process: str | None = None
     partition: int | None = None  # partition of the event to skip
     offset: int | None = None  # offset of the event to skip
 
-    def check_count(self, count: int) -> None:
-        """Raise `Problem` 409 if the number of selected items, `count`, differs from the number in the preview."""
-        if self.count is not None and self.count != count:
+    def check_selection(self, count: int, digest: str) -> None:
+        """Raise `Problem` 409 if the filters do not select the commands that the operator has seen.
+
+        `count`, `digest`: of the commands that they select now.
+        """
+        if self.selection not in (None, digest):
             raise Problem(
                 409,
                 "the selection has changed",
-                f"it has {count:,} now, and had {self.count:,}: preview it again",
-                {"count": count},
+                f"the filters select other commands than in the preview, {count:,} now: preview the action again",
+                {"count": count, "selection": digest},
             )
 
     def letters(self) -> LetterSelection:
@@ -105,24 +108,24 @@ def retry(
 
     if is_dry_run:
         return _preview(project, request, open_letters(), access)
-    count = None
-    if request.count is not None:
-        count = sum(retry_command(aggregate, letter) is not None for letter in open_letters())
-        request.check_count(count)
+    letters = open_letters()
+    if request.selection is not None:
+        digest = letter_digest(_readable(aggregate, letters))
+        request.check_selection(digest.count, digest.text)
+        letters = digest.without_later(_readable(aggregate, open_letters()))
     result = retry_letters(
         project.connection,
         project.partitioner,
         project.topics(aggregate),
-        open_letters() if count is None else _first_readable(aggregate, open_letters(), count),
+        letters,
         Attribution(access.name, "retry"),
     )
     return {"sent": result.sent.total, "unreadable": result.unreadable}
 
 
-def _first_readable(aggregate: str, letters: Iterable[FailedCommand], count: int) -> Iterable[FailedCommand]:
-    """Return the first `count` letters that can be retried. Letters that arrived after the preview are left out."""
-    readable = (letter for letter in letters if retry_command(aggregate, letter) is not None)
-    return islice(readable, count)
+def _readable(aggregate: str, letters: Iterable[FailedCommand]) -> Iterable[FailedCommand]:
+    """Return the letters that can be retried."""
+    return (letter for letter in letters if retry_command(aggregate, letter) is not None)
 
 
 def drop(project: ConsoleProject, request: ActionRequest, access: Access, is_dry_run: bool) -> dict[str, Any]:
@@ -139,11 +142,14 @@ def drop(project: ConsoleProject, request: ActionRequest, access: Access, is_dry
 
     if is_dry_run:
         return _preview(project, request, letters(), access, drops=True)
-    count = sum(1 for _ in letters())
-    request.check_count(count)
-    attribution = Attribution(access.name, "drop")
+    digest = letter_digest(letters())
+    request.check_selection(digest.count, digest.text)
     dropped = drop_letters(
-        project.connection, project.topics(aggregate), islice(letters(), count), selection.before, attribution
+        project.connection,
+        project.topics(aggregate),
+        digest.without_later(letters()),
+        selection.before,
+        Attribution(access.name, "drop"),
     )
     return {"dropped": dropped}
 
@@ -155,18 +161,22 @@ def _preview(
     access: Access,
     drops: bool = False,
 ) -> dict[str, Any]:
-    shown: list[FailedCommand] = []
-    count = unreadable = 0
+    shown, digest, unreadable = list[FailedCommand](), LetterDigest(), 0
     for letter in letters:
         if not drops and retry_command(request.aggregate, letter) is None:
             unreadable += 1
             continue
-        count += 1
+        digest.add(letter)
         if len(shown) < _PREVIEW:
             shown.append(letter)
     aggregate = project.aggregates[request.aggregate]
     documents = described_letters(aggregate, shown, "personal" in access.rights)
-    return {"count": count, "unreadable": unreadable, "dead_letters": documents}
+    return {
+        "count": digest.count,
+        "selection": digest.text,
+        "unreadable": unreadable,
+        "dead_letters": documents,
+    }
 
 
 def _request_action(request_type: RequestType, verb: str) -> Action:
@@ -175,10 +185,11 @@ def _request_action(request_type: RequestType, verb: str) -> Action:
     ) -> dict[str, Any]:
         aggregate = aggregate_of(project, request.aggregate)
         entries = selected_deferrals(project, aggregate, request.deferrals())
+        digest = deferral_digest(entries)
         if is_dry_run:
             described = described_deferrals(project.aggregates[aggregate], entries[:_PREVIEW])
-            return {"count": len(entries), "deferred": described}
-        request.check_count(len(entries))
+            return {"count": len(entries), "selection": digest, "deferred": described}
+        request.check_selection(len(entries), digest)
         attribution = Attribution(access.name, verb)
         sent = send_requests(
             project.connection,

@@ -44,10 +44,13 @@ def _get(
 
 
 def _post(operation: str, summary: str, *filters: str) -> dict[str, Any]:
-    """Describe an action. `filters`: the members of its body besides `aggregate` and `count`."""
-    properties = {name: schema for name, schema in _BODY.items() if name in ("aggregate", "count", *filters)}
+    """Describe an action. `filters`: the members of its body besides `aggregate`."""
+    properties = {name: schema for name, schema in _BODY.items() if name in ("aggregate", *filters)}
     body = {"type": "object", "required": ["aggregate"], "properties": properties}
-    result = {"description": "The result, or the preview with a count", "content": _JSON_OBJECT}
+    result = {
+        "description": "The result, or the preview with `count` and `selection`",
+        "content": _JSON_OBJECT,
+    }
     return {
         "post": {
             "tags": ["console"],
@@ -65,7 +68,10 @@ def _post(operation: str, summary: str, *filters: str) -> dict[str, Any]:
             "requestBody": {"content": {"application/json": {"schema": body}}},
             "responses": {
                 "200": result,
-                "409": {"description": "The selection has another count now", "content": _PROBLEM},
+                "409": {
+                    "description": "The filters select other commands than in the preview",
+                    "content": _PROBLEM,
+                },
                 "default": {"description": "An error", "content": _PROBLEM},
             },
         }
@@ -83,13 +89,16 @@ _BODY: dict[str, Any] = {
     "since": {"type": "string", "description": "Only dead letters since this time."},
     "before": {"type": "string", "description": "Only dead letters, or due times, before this time."},
     "all": {"type": "boolean", "description": "true: all, without a filter."},
-    "count": {"type": "integer", "description": "The count of the preview: otherwise the response is 409."},
+    "selection": {
+        "type": "string",
+        "description": "`selection` of the preview: if the filters select other commands now, the response is 409.",
+    },
     "process": {"type": "string", "description": "The process manager; required."},
     "partition": {"type": "integer", "description": "The partition of the event; required."},
     "offset": {"type": "integer", "description": "The offset of the event that stopped it; required."},
 }
-_LETTER_FILTERS = ("id", "aggregate_id", "types", "reasons", "since", "before", "all")
-_DEFERRAL_FILTERS = ("id", "aggregate_id", "types", "reason", "before", "all")
+_LETTER_FILTERS = ("id", "aggregate_id", "types", "reasons", "since", "before", "all", "selection")
+_DEFERRAL_FILTERS = ("id", "aggregate_id", "types", "reason", "before", "all", "selection")
 
 #: Path → operations.
 CONSOLE_PATHS: dict[str, Any] = {
@@ -155,7 +164,7 @@ CONSOLE_PATHS: dict[str, Any] = {
     "/api/dead-letters/retry": _post(
         "retry", "Send the commands of open dead letters again", *_LETTER_FILTERS
     ),
-    "/api/dead-letters/drop": _post("drop", "Delete the oldest dead letters", "before"),
+    "/api/dead-letters/drop": _post("drop", "Delete the oldest dead letters", "before", "selection"),
     "/api/deferred/release": _post(
         "release", "Release deferred commands, to be decided now", *_DEFERRAL_FILTERS
     ),

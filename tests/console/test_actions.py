@@ -27,7 +27,7 @@ TOKENS = {
 def module_console(
     connection: Connection, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ConsoleClient]:
-    """A console over two dead letters, an unreadable one, and a deferred command."""
+    """A console over two dead letters, an unreadable one, and two deferred commands."""
     folder = tmp_path_factory.mktemp("console")
     harness = TopicHarness(connection, f"t{uuid.uuid4().hex[:8]}.", folder, "bank_account", partitions=1)
     harness.send(
@@ -36,6 +36,7 @@ def module_console(
         command("bank_account.Fly", "acc-2", "fly-2"),
         CommandRecord(b"?", b"x"),
         command("bank_account.Deposit", "acc-1", "later-1", {"amount": 7}, notbefore="2999-01-01T00:00:00Z"),
+        command("bank_account.Deposit", "acc-2", "later-2", {"amount": 7}, notbefore="2999-01-01T00:00:00Z"),
     )
     run_plan(harness.plan())
     with running_console(harness, folder / "gateway", tokens=TOKENS) as client:
@@ -55,8 +56,8 @@ def act(console: ConsoleClient, path: str, **body: Any) -> tuple[int, Any]:
 
 
 def sent_commands(console: ConsoleClient) -> list[dict[str, Any]]:
-    """Return the commands that were sent after the first five."""
-    return [json.loads(record.value or b"") for record in console.harness.records("commands")[5:]]
+    """Return the commands that were sent after the first six."""
+    return [json.loads(record.value or b"") for record in console.harness.records("commands")[6:]]
 
 
 def test_preview_changes_nothing(console: ConsoleClient) -> None:
@@ -70,11 +71,29 @@ def test_preview_changes_nothing(console: ConsoleClient) -> None:
     assert sent_commands(console) == [] and len(console.harness.records("dead-letters")) == 3
 
 
-def test_changed_selection_is_a_conflict(console: ConsoleClient) -> None:
-    for path in ("dead-letters/retry", "deferred/release"):
-        status, problem = act(console, path, all=True, count=7)
-        assert (status, problem["title"]) == (409, "the selection has changed")
-    assert sent_commands(console) == []
+@pytest.mark.parametrize(
+    ("path", "previewed", "changed"),
+    [
+        ("dead-letters/retry", {"id": "fly-1"}, {"id": "fly-2"}),
+        ("deferred/release", {"id": "later-1"}, {"id": "later-2"}),
+        ("deferred/cancel", {"id": "later-1"}, {"id": "later-2"}),
+        ("dead-letters/drop", {"before": "0s"}, {"before": "7d"}),
+    ],
+)
+def test_changed_selection_is_a_conflict(
+    console: ConsoleClient, path: str, previewed: Any, changed: Any
+) -> None:
+    """Except for a drop, the changed selection has the same count."""
+    _, preview = act(console, f"{path}?dry_run=true", **previewed)
+    status, problem = act(console, path, **changed, selection=preview["selection"])
+    assert (status, problem["title"]) == (409, "the selection has changed")
+    assert sent_commands(console) == [] and len(console.harness.records("dead-letters")) == 3
+
+
+def preview_digest(console: ConsoleClient, path: str, **body: Any) -> str:
+    _, preview = act(console, f"{path}?dry_run=true", **body)
+    digest: str = preview["selection"]
+    return digest
 
 
 @pytest.mark.parametrize(
@@ -120,7 +139,9 @@ def test_actions_need_their_right(console: ConsoleClient) -> None:
 
 
 def test_retry_is_recorded_and_traced(console: ConsoleClient) -> None:
-    assert act(console, "dead-letters/retry", id="fly-1", count=1) == (200, {"sent": 1, "unreadable": 0})
+    selection = preview_digest(console, "dead-letters/retry", id="fly-1")
+    result = act(console, "dead-letters/retry", id="fly-1", selection=selection)
+    assert result == (200, {"sent": 1, "unreadable": 0})
     sent = sent_commands(console)[-1]
     assert (sent["id"], sent["actor"], sent["action"]) == ("fly-1", "ann", "retry")
     run_plan(console.harness.plan())
@@ -132,7 +153,8 @@ def test_retry_is_recorded_and_traced(console: ConsoleClient) -> None:
 
 
 def test_requests_about_deferred_are_recorded(console: ConsoleClient) -> None:
-    assert act(console, "deferred/cancel", aggregate_id="acc-1", count=1) == (200, {"sent": 1})
+    selection = preview_digest(console, "deferred/cancel", aggregate_id="acc-1")
+    assert act(console, "deferred/cancel", aggregate_id="acc-1", selection=selection) == (200, {"sent": 1})
     run_plan(console.harness.plan())
     nodes = console.get("commands?aggregate=bank_account&id=acc-1")["commands"]
     (request,) = [node for node in nodes if node["type"] == "cqrs.Cancel"]
@@ -141,13 +163,14 @@ def test_requests_about_deferred_are_recorded(console: ConsoleClient) -> None:
         "cancel",
         "unchanged",
     )
-    assert all(entry["cancelled"] for entry in console.get("deferred?aggregate=bank_account")["deferred"])
+    entries = console.get("deferred?aggregate=bank_account&aggregate_id=acc-1")["deferred"]
+    assert all(entry["cancelled"] for entry in entries)
 
 
 def test_drop_deletes_and_is_traced(console: ConsoleClient) -> None:
     _, preview = act(console, "dead-letters/drop?dry_run=true", before="0s")
-    count = preview["count"]
-    assert act(console, "dead-letters/drop", before="0s", count=count) == (200, {"dropped": count})
+    count, selection = preview["count"], preview["selection"]
+    assert act(console, "dead-letters/drop", before="0s", selection=selection) == (200, {"dropped": count})
     assert console.get("dead-letters?aggregate=bank_account")["count"] == 0
     for path in ("trace?id=flow-1", "commands?aggregate=bank_account&id=acc-1"):
         nodes = [node for node in console.get(path)["commands"] if node["type"] == "bank_account.Fly"]
@@ -162,7 +185,8 @@ def test_later_drop_keeps_earlier_records(console: ConsoleClient) -> None:
     run_plan(console.harness.plan())
     _, preview = act(console, "dead-letters/retry?dry_run=true", all=True)
     assert (preview["count"], preview["unreadable"]) == (1, 0)
-    assert act(console, "dead-letters/drop", before="0s", count=1) == (200, {"dropped": 1})
+    selection = preview_digest(console, "dead-letters/drop", before="0s")
+    assert act(console, "dead-letters/drop", before="0s", selection=selection) == (200, {"dropped": 1})
     kept, own = console.harness.records("dead-letters")
     assert (kept.value, kept.timestamp) == (earlier.value, earlier.timestamp)
     assert json.loads(own.value or b"")["letters"] == 1

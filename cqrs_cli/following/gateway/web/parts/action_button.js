@@ -7,7 +7,7 @@ import { Failure, Text } from "./basics.js";
 
 /**
  * `path`: of the action; `selection`: its body; `describe(preview)` returns what the action will do, `report(result)` what it
- * did. The action carries the preview's count, so it changes nothing if the selection has grown meanwhile.
+ * did. The action carries the preview's digest of the selection, so it changes nothing if it would select other commands.
  */
 export function ActionButton({ name, tone = "primary", path, selection, describe, report, done }) {
   const dialog = useRef(null);
@@ -24,7 +24,8 @@ export function ActionButton({ name, tone = "primary", path, selection, describe
     }
   };
   const preview = () => run(async () => ({ preview: await post(path, selection, { query: { dry_run: "true" } }) }));
-  const act = () => run(async () => ({ result: await post(path, { ...selection, count: step.preview.count }) }));
+  const act = () =>
+    run(async () => ({ result: await post(path, { ...selection, selection: step.preview.selection }) }));
   const close = () => {
     dialog.current.close();
     if (step?.result) done();
