@@ -7,13 +7,14 @@ from typing import Any
 from msgspec import Raw
 
 from cqrs_cli.client.queries.dead_letters import FailedCommand, letter_document, read_letters
-from cqrs_cli.client.queries.deferred import deferral_document, deferred_commands
+from cqrs_cli.client.queries.deferred import command_type, deferral_document, deferred_commands
 from cqrs_cli.client.queries.selections import DeferralSelection, LetterSelection
-from cqrs_cli.codec.encrypted_events import redact_command
 from cqrs_cli.console.personal import hidden_data, redacted_member
 from cqrs_cli.console.project import ConsoleProject
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.deferral.entry import Deferral
+from cqrs_cli.core.messages.json import read_members
+from cqrs_cli.core.messages.payload_reference import with_data
 
 
 def list_letters(
@@ -95,5 +96,12 @@ def selected_deferrals(
 
 
 def described_deferrals(aggregate: Aggregate, entries: Iterable[Deferral]) -> list[dict[str, Any]]:
-    """Return deferred commands as JSON. Their personal fields have redacted values."""
-    return [deferral_document(entry, redact_command(aggregate, entry.command)) for entry in entries]
+    """Return deferred commands as JSON, with null in personal fields, for every reader: their values are encrypted."""
+    documents = []
+    for entry in entries:
+        command, wire_type = entry.command, command_type(entry)
+        if aggregate.has_personal_fields and (data := read_members(command).get("data")) is not None:
+            command = with_data(command, hidden_data(aggregate, wire_type, bytes(data)))
+        hidden_fields = redacted_member(aggregate, wire_type, sees_personal=False)
+        documents.append({**deferral_document(entry, command), **hidden_fields})
+    return documents

@@ -3,11 +3,11 @@
 import time
 from typing import Any
 
-from cqrs_cli.client.queries.deferred import deferral_document, deferred_commands
+from cqrs_cli.client.queries.deferred import deferred_commands
 from cqrs_cli.client.queries.message_trees import message_trees
 from cqrs_cli.client.queries.trace import command_nodes_of, trace_messages
 from cqrs_cli.client.queries.trace_document import command_document, trace_document
-from cqrs_cli.codec.encrypted_events import redact_command
+from cqrs_cli.console.letters import described_deferrals
 from cqrs_cli.console.personal import event_codec, message_view, name_redacted
 from cqrs_cli.console.project import ConsoleProject
 from cqrs_cli.following.gateway.gateway import Problem
@@ -62,7 +62,7 @@ def read_commands(
 ) -> dict[str, Any]:
     """Return the newest commands to one aggregate with their results, and its deferred commands."""
     codec = event_codec(project, aggregate, sees_personal)
-    topics, loaded = project.topics(aggregate), project.aggregates[aggregate]
+    topics = project.topics(aggregate)
     try:
         nodes = command_nodes_of(
             project.connection,
@@ -83,7 +83,7 @@ def read_commands(
             name_redacted(project.aggregates, command_document(node), sees_personal)
             for node in reversed(nodes[-limit:])
         ],
-        "deferred": [deferral_document(entry, redact_command(loaded, entry.command)) for entry in deferrals],
+        "deferred": described_deferrals(project.aggregates[aggregate], deferrals),
         "waiting": sum(node.outcome is None for node in nodes),
         "limited": len(nodes) > limit,
         "time_ms": time.time_ns() // 1_000_000,

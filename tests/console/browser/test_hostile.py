@@ -20,7 +20,7 @@ from tests.following.gateway.conftest import GatewayClient
 from tests.following.processes.process_harness import ProcessHarness, run_in_this_process
 from tests.jobs.verify.customers import KEYRING_JSON, customer_harness, register_command
 from tests.support import ROOT
-from tests.support.commands import command
+from tests.support.commands import FAR_FUTURE, command
 from tests.support.harness import TopicHarness
 from tests.support.owners import run_plan, running_owners
 from tests.support.waiting import eventually
@@ -190,7 +190,11 @@ def test_personal_values_need_their_right(
     (tmp_path / "ring.json").write_text(KEYRING_JSON)
     connection = replace(connection, keys=KeyRingAddress("file:ring.json", tmp_path))
     harness = customer_harness(connection, f"t{uuid.uuid4().hex[:8]}.", tmp_path)
-    harness.send(register_command("c-1", "Nadelheim", "r-1"))
+    later = {"name": "Nadelheim", "mail": "n@home", "plan": "free"}
+    harness.send(
+        register_command("c-1", "Nadelheim", "r-1"),
+        command("customer.Register", "c-2", "r-2", later, notbefore=FAR_FUTURE),
+    )
     rights = {"clerk": {"read", "send"}, "officer": {"read", "send", "personal", "erase"}}
     tokens = {
         f"a-token-of-a-{name}": Access(frozenset(own_rights), name) for name, own_rights in rights.items()
@@ -211,6 +215,10 @@ def test_personal_values_need_their_right(
         console.picture("redacted")
         page.get_by_role("link", name="Send a command").click()
         expect(page.get_by_role("combobox", name="Command")).not_to_contain_text("cqrs.Erase")
+        page.go_back()
+        page.get_by_role("link", name="Deferred").click()
+        expect(page.get_by_role("row", name="c-2").get_by_text("redacted")).to_have_count(2)
+        console.picture("redacted-deferred")
         page.go_back()
         page.get_by_role("button", name="Forget token").click()
         log_in(page, "a-token-of-a-officer")

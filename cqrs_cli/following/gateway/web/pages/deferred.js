@@ -79,7 +79,7 @@ const Entries = ({ name, entries, session, reload }) => html`
             <td><a href=${linkToAggregate(name, entry.aggregate_id)}><${Text}>${entry.aggregate_id}<//></a></td>
             <td>
               <a href=${linkTo(["trace"], { id: entry.id, since: "3650d" })}>${shortType(entry.command?.type ?? "command")}</a>
-              ${" "}<${BriefFields} data=${entry.command?.data} />
+              ${" "}<${BriefFields} data=${entry.command?.data} redacted=${entry.redacted} />
             </td>
             <td><${Badge}>${entry.state}<//> <span class="faint">${entry.reason}</span></td>
             <td class="buttons">

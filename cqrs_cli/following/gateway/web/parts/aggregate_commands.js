@@ -73,7 +73,7 @@ const Deferred = ({ name, deferred }) => html`
             <td><${Time} value=${entry.due} /></td>
             <td>
               <a href=${linkTo(["deferred", name], { id: entry.id })}>${shortType(entry.command?.type ?? "command")}</a>
-              ${" "}<${BriefFields} data=${entry.command?.data} />
+              ${" "}<${BriefFields} data=${entry.command?.data} redacted=${entry.redacted} />
             </td>
             <td><${Badge}>${entry.state}<//></td>
           </tr>
