@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaException
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, consumer, to_error, unreachable_error
 from cqrs_cli.kafka.connection.cluster import Cluster
-from cqrs_cli.kafka.offsets import FIRST_GROUP_TIMEOUT, committed_offsets
+from cqrs_cli.kafka.offsets import FIRST_GROUP_TIMEOUT, GroupCommit, committed_offsets
 from cqrs_cli.kafka.readers import MissingPartitionError, all_ends, all_watermarks
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.ownership.claim import TERMINAL, Claim, parse_claim
@@ -80,6 +80,12 @@ class ClaimReader(Generic[_P]):
             self._keys_by_topic.setdefault((slot.group, slot.topic), {})[slot.partition] = key
         self._clients: dict[str, Consumer] = {}
         self._silence = SilenceReader()
+        self._heartbeat_topics = {(slot.group, slot.heartbeat_topic) for slot in slots.values()}
+        self._registry_topics = {
+            (slot.group, slot.registry_topic) for slot in slots.values() if slot.registry_topic
+        }
+        #: The commits of the last read, and their claims: parsing takes longer than comparing.
+        self._last_claims: dict[_P, tuple[GroupCommit, CommittedClaim]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -91,25 +97,31 @@ class ClaimReader(Generic[_P]):
 
     def read_claims(self, timeout: float = REQUEST_TIMEOUT) -> dict[_P, CommittedClaim]:
         """Return the commits now; raises `UnavailableError` if the broker does not answer, and `ConfigurationError` if
-        an ACL is missing.
+        an ACL is missing. An unchanged commit returns the same object as the read before.
         """
         claims: dict[_P, CommittedClaim] = {}
         for (group, topic), slot_keys in self._keys_by_topic.items():
             try:
                 commits = committed_offsets(self._client(group), topic, slot_keys, timeout)
                 for partition, commit in commits.items():
-                    claims[slot_keys[partition]] = CommittedClaim(commit.offset, parse_claim(commit.metadata))
+                    claims[slot_keys[partition]] = self._claim(slot_keys[partition], commit)
             except KafkaException as error:
                 self.__exit__()
                 raise to_error(self._connection, error, RequiredAcl("Describe", "group", group)) from error
         return claims
 
+    def _claim(self, key: _P, commit: GroupCommit) -> CommittedClaim:
+        last = self._last_claims.get(key)
+        if last is not None and last[0] == commit:
+            return last[1]
+        claim = CommittedClaim(commit.offset, parse_claim(commit.metadata))
+        self._last_claims[key] = commit, claim
+        return claim
+
     def read_standby_runs(self) -> dict[_P, tuple[str, ...]]:
         """Return the standby runs of each partition; raises the errors of `read_claims`."""
         now, runs = time.time_ns() // 1_000_000, dict[str, tuple[str, ...]]()
-        for group, registry_topic in {
-            (slot.group, slot.registry_topic) for slot in self._slots.values() if slot.registry_topic
-        }:
+        for group, registry_topic in self._registry_topics:
             try:
                 registrations = valid_registrations(read_registry(self._client(group), registry_topic), now)
             except KafkaException as error:
@@ -122,11 +134,10 @@ class ClaimReader(Generic[_P]):
         """Return the silent runs among these runs, each with the seconds since its last heartbeat; raises the errors of
         `read_claims`.
         """
-        heartbeat_topics = {(slot.group, slot.heartbeat_topic) for slot in self._slots.values()}
 
         def read_all_heartbeats() -> Heartbeats:
             heartbeats: dict[str, int] = {}
-            for group, topic in heartbeat_topics:
+            for group, topic in self._heartbeat_topics:
                 heartbeats |= read_heartbeats(self._client(group), topic)
             return heartbeats
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from math import inf
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaException
 from msgspec.structs import replace
@@ -54,6 +55,8 @@ class AggregateStatusReader:
         self._claim_reader = self._make_claim_reader()
         self._consumer: Consumer | None = None
         self._starts: dict[int, int] = {}
+        #: Partition → the arguments of its last status, and the status.
+        self._last_statuses: dict[int, tuple[tuple[Any, ...], PartitionStatus]] = {}
         self._refreshed_at = -inf
 
     def _make_claim_reader(self) -> ClaimReader[int]:
@@ -80,9 +83,9 @@ class AggregateStatusReader:
             standbys = self._claim_reader.read_standby_runs()
             owners = {committed.open_claim.run for committed in claims.values() if committed.open_claim}
             silent_seconds = self._claim_reader.read_silence(owners) if owners else {}
-            has_shards = self._folder.is_dir()
+            has_shards, no_status = self._folder.is_dir(), OwnerStatus()
             statuses = [
-                self._status(
+                self._cached_status(
                     partition,
                     polled_at,
                     committed,
@@ -90,7 +93,7 @@ class AggregateStatusReader:
                     bounds[partition],
                     silent_seconds,
                     stages.get(partition),
-                    read_status(self._folder / str(partition)) if has_shards else OwnerStatus(),
+                    read_status(self._folder / str(partition)) if has_shards else no_status,
                 )
                 for partition, committed in claims.items()
             ]
@@ -129,6 +132,15 @@ class AggregateStatusReader:
     def _stable_ends(self) -> dict[int, int]:
         """Return the last stable offset of the commands of each partition: no open transaction is before it."""
         return readers.all_ends(self._reader(), self._topics.commands, self._partitions)
+
+    def _cached_status(self, partition: int, polled_at: float, *observed: Any) -> PartitionStatus:
+        """Return `_status`. If the poll has observed the same as the last poll, the status has the same values."""
+        last = self._last_statuses.get(partition)
+        if last is not None and last[0] == observed:
+            return replace(last[1], polled_at=polled_at)
+        status = self._status(partition, polled_at, *observed)
+        self._last_statuses[partition] = observed, status
+        return status
 
     def _status(
         self,

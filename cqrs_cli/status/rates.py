@@ -9,6 +9,9 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.ownership.claim import Counts
 from cqrs_cli.status.partition import AGGREGATE, PartitionStatus, Rates
 
+#: The rates of a partition in which nothing has changed.
+_NO_CHANGE = Rates(0.0, 0.0, 0.0)
+
 #: An owner counts as idle if its last commit (by its own clock) was this long ago (by this machine's clock).
 _IDLE_AFTER_MS = 10_000
 
@@ -56,6 +59,12 @@ def with_zero_rates(snapshot: StatusSnapshot) -> StatusSnapshot:
 def _rates(previous: PartitionStatus | None, current: PartitionStatus) -> Rates | None:
     if previous is None or current.polled_at <= previous.polled_at:
         return None
+    if (
+        previous.counts is current.counts
+        and previous.owner is current.owner
+        and (previous.end, previous.position) == (current.end, current.position)
+    ):
+        return _NO_CHANGE
     seconds = decided_seconds = current.polled_at - previous.polled_at
     is_same_run = _owner_run(previous) == _owner_run(current)
     transactions, commit_us = 0, 0
