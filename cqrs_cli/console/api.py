@@ -12,7 +12,8 @@ from cqrs_cli.client.queries.selections import DeferralSelection, LetterSelectio
 from cqrs_cli.console.actions import ACTIONS, ActionRequest
 from cqrs_cli.console.letters import list_deferred, list_letters
 from cqrs_cli.console.openapi import CONSOLE_PATHS
-from cqrs_cli.console.overview import overview_document, point_document
+from cqrs_cli.console.overview import point_document
+from cqrs_cli.console.overview_events import OverviewEncoder
 from cqrs_cli.console.parameters import (
     aggregate_of,
     aggregates_of,
@@ -25,7 +26,7 @@ from cqrs_cli.console.parameters import (
 )
 from cqrs_cli.console.project import ConsoleProject
 from cqrs_cli.console.sampler import Sample, StatusSampler
-from cqrs_cli.console.search import Query, search_events, sse
+from cqrs_cli.console.search import Query, search_events
 from cqrs_cli.console.subscriptions import processes_document, projections_document
 from cqrs_cli.console.traces import read_commands, read_trace
 from cqrs_cli.core.aggregate.json_schema import aggregate_schema
@@ -58,7 +59,7 @@ class ConsoleApi:
         self.project, self.sampler = project, sampler
         self._notifier = EventNotifier()
         self._model: bytes | None = None
-        self._event: tuple[Sample, str] | None = None  # the newest poll, and its server-sent event
+        self._encoder = OverviewEncoder(sampler, project.settings.store, project.with_flags)
 
     @property
     def api_paths(self) -> dict[str, Any]:
@@ -126,7 +127,7 @@ class ConsoleApi:
     def _overview(self, gateway: Gateway, request: Request) -> Response:
         query_parameters(request)
         if "text/event-stream" not in request.headers.get("accept", ""):
-            return _json(self._overview_document())
+            return Response(self._encoder.document(), 200, _NO_STORE, "application/json")
         loop = asyncio.get_running_loop()
         notify = self._notifier.notify
 
@@ -137,22 +138,13 @@ class ConsoleApi:
         self.sampler.on_sample = on_sample
         return _stream(gateway, self._overviews(gateway))
 
-    def _overview_document(self) -> dict[str, Any]:
-        return overview_document(self.sampler, self.project.settings.store, self.project.with_flags)
-
-    def _overview_event(self) -> str:
-        """Return the server-sent event of the newest poll. Encoding takes milliseconds with 1,000 partitions, so each
-        event is encoded only once for all clients.
-        """
-        sample = self.sampler.sample
-        if self._event is None or self._event[0] is not sample:
-            self._event = sample, sse("overview", self._overview_document())
-        return self._event[1]
-
     async def _overviews(self, gateway: Gateway) -> AsyncIterator[str]:
+        sent: Sample | None = None
         while not gateway.is_stopping:
             wait_for_sample = self._notifier.subscribe()
-            yield self._overview_event()
+            if self.sampler.sample is not sent:
+                sent, event = self._encoder.next_event(sent)
+                yield event
             while not await wait_for_sample(_KEEPALIVE_INTERVAL):
                 yield ": \n\n"
 

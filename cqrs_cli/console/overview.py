@@ -1,17 +1,17 @@
 """The overview: the status of all partitions, the counts of outcomes, and problems for an operator to solve."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from cqrs_cli.console.sampler import Point, StatusSampler
+from cqrs_cli.console.sampler import Point, Sample
 from cqrs_cli.core.messages.reasons import STATUSES
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.formatting import counted
 from cqrs_cli.ownership.claim import Counts
 from cqrs_cli.status.columns import partition_document
-from cqrs_cli.status.document import status_document, statuses_by_name
+from cqrs_cli.status.document import statuses_by_name
 from cqrs_cli.status.partition import AGGREGATE, PROCESS, PartitionStatus
 from cqrs_cli.status.rates import StatusSnapshot
 
@@ -24,9 +24,13 @@ class ConsoleProblem(NamedTuple):
     command: str | None  # a command line that solves the problem, or None
 
 
-def overview_document(sampler: StatusSampler, store: str, with_flags: Callable[[str], str]) -> dict[str, Any]:
-    """Return the newest status of all partitions as JSON."""
-    sample = sampler.sample
+def overview_document(
+    sample: Sample,
+    reasons: Mapping[str, Mapping[str, int]],
+    with_flags: Callable[[str], str],
+    status: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """Return a poll as JSON. `reasons`: of `StatusSampler`; `status`: the document of the poll's snapshot."""
     snapshot, point, error = sample.snapshot, sample.point, sample.error
     problems = [] if snapshot is None else list(problems_of(snapshot))
     if error is not None:
@@ -44,9 +48,10 @@ def overview_document(sampler: StatusSampler, store: str, with_flags: Callable[[
             }
             for problem in problems
         ],
-        "status": None if snapshot is None else status_document(snapshot, store, describe=partition_details),
+        "status": status,
+        "silent_runs": {} if snapshot is None else silent_runs(snapshot.statuses),
         "outcomes": {} if snapshot is None else outcome_counts(snapshot),
-        "reasons": sampler.reasons(),
+        "reasons": reasons,
         "point": None if point is None else point_document(point),
     }
 
@@ -55,12 +60,27 @@ def partition_details(status: PartitionStatus) -> dict[str, Any]:
     """Return a partition as JSON: the columns of `cqrs status`, its rates and its remarks."""
     document = partition_document(status)
     if (rates := status.rates) is not None:
-        document["rates"] = {"sent": rates.sent, "decided": rates.done, "rejected": rates.rejected}
+        sent = None if rates.sent is None else round(rates.sent, 2)
+        document["rates"] = {
+            "sent": sent,
+            "decided": round(rates.done, 2),
+            "rejected": round(rates.rejected, 2),
+        }
     else:
         document["rates"] = None
-    document["oldest_ms"], document["latency_ms"] = status.oldest_age_ms, status.latency_ms
+    oldest = status.oldest_timestamp
+    document["oldest"], document["latency_ms"] = (
+        None if oldest is None else rfc3339(oldest),
+        status.latency_ms,
+    )
     document["standbys"], document["remarks"] = status.standbys, status.remarks()
     return document
+
+
+def silent_runs(statuses: Iterable[PartitionStatus]) -> dict[str, int]:
+    """Return the seconds since the last heartbeat of each silent run."""
+    owners = (status.owner for status in statuses)
+    return {owner.run: owner.silent_seconds for owner in owners if owner and owner.silent_seconds}
 
 
 def point_document(point: Point) -> dict[str, Any]:
@@ -101,8 +121,8 @@ def _ownership_problems(name: str, statuses: list[PartitionStatus]) -> Iterator[
         lag = counted(sum(status.lag or 0 for status in waiting), kind.unit.removesuffix("s"))
         text = f"{lag} waiting in {counted(len(waiting), 'partition')} without an owner"
         yield ConsoleProblem(name, text, run)
-    silent_runs = {status.owner for status in statuses if status.owner and status.owner.silent_seconds}
-    for owner in silent_runs:
+    silent_owners = {status.owner for status in statuses if status.owner and status.owner.silent_seconds}
+    for owner in silent_owners:
         text = f"run {owner} sends no heartbeats: it may be dead"
         yield ConsoleProblem(name, text, run)
 

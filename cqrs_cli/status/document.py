@@ -11,19 +11,20 @@ from cqrs_cli.status.partition import AGGREGATE, PROCESS, PROJECTION, PartitionS
 from cqrs_cli.status.rates import StatusSnapshot
 
 
+def partition_documents(statuses: Iterable[PartitionStatus]) -> list[Any]:
+    """Return partitions as JSON."""
+    return [partition_document(status) for status in statuses]
+
+
 def status_document(
     snapshot: StatusSnapshot,
     store: str,
     with_digest: bool = False,
-    describe: Callable[[PartitionStatus], dict[str, Any]] = partition_document,
+    partitions: Callable[[Iterable[PartitionStatus]], list[Any]] = partition_documents,
 ) -> dict[str, Any]:
-    """Return the snapshot as JSON. `store`: the setting `store`, "lmdb" or "memory". `describe` returns the document
-    of a partition.
+    """Return the snapshot as JSON. `store`: the setting `store`, "lmdb" or "memory". `partitions` returns the documents
+    of an aggregate's or process manager's partitions.
     """
-
-    def partitions(statuses: Iterable[PartitionStatus]) -> list[dict[str, Any]]:
-        return [describe(status) for status in statuses]
-
     aggregate_statuses = [status for status in snapshot.statuses if status.kind is AGGREGATE]
     document = {"time": rfc3339(snapshot.clock), **_sums(aggregate_statuses), "store": store}
     if with_digest:

@@ -126,7 +126,8 @@ class PartitionStatus(Struct, frozen=True):
     remedy_command: str = ""
     store: str = ""  # the setting `store`: "lmdb" or "memory"
     shard: ShardStatus | None = None  # None if this machine has no shard of the partition
-    oldest_age_ms: int | None = None  # time since the append of the first undecided command
+    oldest_timestamp: int | None = None  # of the append of the first undecided command, ms since the epoch
+    oldest_age_ms: int | None = None  # time since `oldest_timestamp`, as of this poll
     #: Time from append to commit, of the last command decided since the previous poll.
     latency_ms: int | None = None
     #: Reason or code → number of outcomes since the previous poll.

@@ -53,7 +53,14 @@ class Sampler:
         chosen_partitions = set(active_partitions)
         chosen = [status for status in statuses if status.partition in chosen_partitions]
         detailed = {status.partition: status for status in self._with_records(chosen, reader, stable_ends)}
-        return [detailed.get(status.partition, status) for status in statuses]
+        return [detailed.get(status.partition) or self._with_known_age(status) for status in statuses]
+
+    def _with_known_age(self, status: PartitionStatus) -> PartitionStatus:
+        """Return the status with the age of its oldest waiting command, if an earlier poll has read the command."""
+        if not status.lag:
+            return status
+        position, timestamp = self._oldest_undecided.get(status.partition, (-1, None))
+        return _with_age(status, timestamp) if position == _position_of(status) else status
 
     def _is_active(self, status: PartitionStatus) -> bool:
         commands = 0 if status.counts is None else status.counts.commands
@@ -119,9 +126,13 @@ def _with_details(
         if outcome.offset < _position_of(status):
             append_time = record.timestamp
     last_commit_time = 0 if status.counts is None else status.counts.last
-    oldest_age = latency = None
-    if oldest_timestamp is not None:
-        oldest_age = max(0, time.time_ns() // 1_000_000 - oldest_timestamp)
+    latency = None
     if append_time is not None and last_commit_time:
         latency = max(0, last_commit_time - append_time)
-    return replace(status, reasons=reasons, oldest_age_ms=oldest_age, latency_ms=latency)
+    return replace(_with_age(status, oldest_timestamp), reasons=reasons, latency_ms=latency)
+
+
+def _with_age(status: PartitionStatus, timestamp: int | None) -> PartitionStatus:
+    """Return the status with the timestamp (ms) of its oldest waiting command."""
+    age = None if timestamp is None else max(0, time.time_ns() // 1_000_000 - timestamp)
+    return replace(status, oldest_timestamp=timestamp, oldest_age_ms=age)

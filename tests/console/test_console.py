@@ -28,7 +28,9 @@ def test_overview_has_status_and_remedy(console: ConsoleClient) -> None:
 
 def test_overview_follows_each_poll(console: ConsoleClient) -> None:
     first, second = console.events("overview", 2)
-    assert first.name == "overview" and second.data["time_ms"] > first.data["time_ms"]
+    assert (first.name, second.name) == ("overview", "changes")
+    assert second.data["time_ms"] > first.data["time_ms"]
+    assert second.data["status"]["aggregates"]["bank_account"]["partitions"] == []
     points = console.get(f"recent?since_ms={first.data['time_ms']}")["points"]
     assert points[-1]["series"]["bank_account"]["lag"] == 1
 

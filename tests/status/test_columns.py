@@ -78,7 +78,7 @@ def test_new_column_is_in_json() -> None:
     document = status_document(
         status_snapshot(*STATUSES),
         "lmdb",
-        describe=lambda status: partition_document(status, COLUMNS_WITH_HEIGHT),
+        partitions=lambda statuses: [partition_document(status, COLUMNS_WITH_HEIGHT) for status in statuses],
     )
     partitions = [document[key][name]["partitions"] for key, name in SECTIONS.items()]
     assert [partition["height"] for (partition,) in partitions] == [101, 102, 103]

@@ -1,9 +1,7 @@
 """Each page of the console in a real browser, on a gateway with a real broker."""
 
-import json
 import uuid
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from playwright.sync_api import Route, expect
@@ -136,41 +134,6 @@ def test_page_is_accessible(console: ConsoleTab, address: tuple[str, ...], text:
     page.emulate_media(color_scheme="dark")
     console.check_accessibility("color-contrast")
     console.picture("-".join((*address, "dark")))
-
-
-def test_overview_follows_the_partitions(gateway: GatewayClient, console: ConsoleTab) -> None:
-    """The stream is lost after an event, and open again before the missed points arrive."""
-    first: dict[str, Any] = gateway.get("/api/overview").body
-    body = f"event: overview\ndata: {json.dumps(first)}\n\n"
-    recent: list[Route] = []
-
-    def lose_first(route: Route) -> None:
-        if route.request.headers["accept"] != "text/event-stream":
-            route.continue_()
-        elif recent:
-            route.fallback()
-        else:
-            route.fulfill(body=body, content_type="text/event-stream")
-
-    def hold_second(route: Route) -> None:
-        recent.append(route)
-        if len(recent) == 1:
-            route.continue_()
-
-    console.page.route("**/api/overview", lose_first)
-    console.page.route("**/api/recent*", hold_second)
-    page = console.open("overview")
-    row = page.get_by_role("row").filter(has=page.get_by_role("link", name="bank_account"))
-    accepted = row.get_by_role("cell").nth(1)
-    expect(accepted).to_be_visible()
-    before = int(accepted.inner_text())
-    gateway.open_account()
-    expect(accepted).to_have_text(str(before + 2))
-    point = {"time_ms": first["time_ms"] + 1, "series": {"bank_account": {"lag": 777, "decided": 1}}}
-    recent[1].fulfill(json={"points": [point]})
-    expect(
-        page.get_by_role("img", name="Lag: commands that wait: bank_account 0, at most 777")
-    ).to_be_visible()
 
 
 def test_search_finds_texts_in_data(console: ConsoleTab) -> None:

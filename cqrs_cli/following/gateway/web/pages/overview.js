@@ -2,6 +2,7 @@
 
 import { get } from "../client.js";
 import { html, useEffect, useState } from "../html.js";
+import { mergeOverview } from "../overview_changes.js";
 import { CommandLine, Failure, PageHead, Panel } from "../parts/basics.js";
 import { OutcomesTable } from "../parts/outcomes_table.js";
 import { PartitionsTable } from "../parts/partitions_table.js";
@@ -22,8 +23,8 @@ export function Page() {
   const add = (further) => setPoints((old) => mergePoints(old, further));
   const catchUp = async () => add((await get("api/recent", { since_ms: points.at(-1)?.time_ms })).points);
   useStream("api/overview", {
-    onEvent: (document) => {
-      setOverview(document);
+    onEvent: (document, type) => {
+      setOverview((old) => (type === "changes" ? mergeOverview(old, document) : document));
       if (document.point) add([document.point]);
     },
     onOpen: () => catchUp().catch(() => {}),
@@ -31,6 +32,9 @@ export function Page() {
   useEffect(() => {
     if (first.data) setOverview((old) => old ?? first.data);
   }, [first.data]);
+  const tableOf = (key, name, group) => html`
+    <${PartitionsTable} ...${{ key, name, group }} time=${overview.time_ms} silentRuns=${overview.silent_runs} />
+  `;
   if (!overview) return first.error ? html`<${Failure} error=${first.error} />` : html`<p class="faint">Loading …</p>`;
   return html`
     <${PageHead} title="Overview" />
@@ -39,12 +43,8 @@ export function Page() {
     ${overview.status &&
     html`
       <${OutcomesTable} outcomes=${overview.outcomes} reasons=${overview.reasons} />
-      ${Object.entries(overview.status.aggregates).map(
-        ([name, group]) => html`<${PartitionsTable} key=${name} name=${name} group=${group} />`,
-      )}
-      ${Object.entries(overview.status.processes).map(
-        ([name, group]) => html`<${PartitionsTable} key=${name} name=${`process manager ${name}`} group=${group} />`,
-      )}
+      ${Object.entries(overview.status.aggregates).map(([name, group]) => tableOf(name, name, group))}
+      ${Object.entries(overview.status.processes).map(([name, group]) => tableOf(`process ${name}`, `process manager ${name}`, group))}
     `}
   `;
 }

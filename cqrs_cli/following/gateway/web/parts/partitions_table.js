@@ -6,7 +6,8 @@ import { Badge, Panel } from "./basics.js";
 
 const PIECE = 50;
 
-export function PartitionsTable({ name, group }) {
+/** `time`: of the poll, in ms; `silentRuns`: the seconds since the last heartbeat of silent runs. */
+export function PartitionsTable({ name, group, time, silentRuns }) {
   const [limit, setLimit] = useState(PIECE);
   const rest = group.partitions.length - limit;
   const aside = html`
@@ -32,7 +33,7 @@ export function PartitionsTable({ name, group }) {
             </tr>
           </thead>
           <tbody>
-            ${group.partitions.slice(0, limit).map((partition) => html`<${Row} partition=${partition} />`)}
+            ${group.partitions.slice(0, limit).map((partition) => html`<${Row} ...${{ partition, time, silentRuns }} />`)}
           </tbody>
         </table>
       </div>
@@ -41,28 +42,28 @@ export function PartitionsTable({ name, group }) {
   `;
 }
 
-function Row({ partition }) {
-  const { rates, lag, oldest_ms: oldest, latency_ms: latency, owner, remarks = [], standbys = [] } = partition;
+function Row({ partition, time, silentRuns }) {
+  const { rates, lag, oldest, latency_ms: latency, owner, remarks = [], standbys = [] } = partition;
   return html`
     <tr>
       <td>${partition.topic ? `${partition.topic} ${partition.partition}` : partition.partition}</td>
       <td class="number">${rates ? formatRate(rates.decided) : "–"}</td>
       <td class="number">${lag === null ? "–" : formatNumber(lag)}</td>
-      <td class="number">${oldest ? formatDuration(oldest / 1000) : "–"}</td>
+      <td class="number">${oldest ? formatDuration(Math.max(0, time - Date.parse(oldest)) / 1000) : "–"}</td>
       <td class="number">${latency === null || latency === undefined ? "–" : `${formatNumber(latency)} ms`}</td>
-      <td class="owner"><${Owner} owner=${owner} /></td>
+      <td class="owner"><${Owner} owner=${owner} silence=${silentRuns[owner?.run]} /></td>
       <td>${standbys.join(", ")}</td>
       <td>${remarks.map((remark) => html`<div>${remark}</div>`)}</td>
     </tr>
   `;
 }
 
-/** The run that owns a partition; a run without heartbeats may be dead. */
-export function Owner({ owner }) {
+/** The run that owns a partition. `silence`: seconds since its last heartbeat, if it is silent: it may be dead. */
+export function Owner({ owner, silence }) {
   if (!owner) return html`<span class="faint">none</span>`;
   if (owner.stopped) return html`<span class="faint"><code>${owner.run}</code> stopped</span>`;
   return html`
     <code>${owner.run}</code>
-    ${owner.silent_seconds > 0 && html` <${Badge} tone="warning">silent for ${formatDuration(owner.silent_seconds)}<//>`}
+    ${silence > 0 && html` <${Badge} tone="warning">silent for ${formatDuration(silence)}<//>`}
   `;
 }
