@@ -48,9 +48,11 @@ def transactions_hiding_commands(
     The list is empty if no broker answers, or if the user lacks the necessary ACL.
     """
     log_partitions = list(partitions)
+    if not log_partitions:  # the console asks once a second, and a client costs a connection
+        return []
     try:
         with Admin(connection) as admin:
-            transactions = admin.all_open_transactions(log_partitions) if log_partitions else []
+            transactions = admin.all_open_transactions(log_partitions)
     except CqrsError:
         return []
     now = local_clock()
