@@ -113,13 +113,8 @@ def retry(
         digest = letter_digest(_readable(aggregate, letters))
         request.check_selection(digest.count, digest.text)
         letters = digest.without_later(_readable(aggregate, open_letters()))
-    result = retry_letters(
-        project.connection,
-        project.partitioner,
-        project.topics(aggregate),
-        letters,
-        Attribution(access.name, "retry"),
-    )
+    topics, attribution = project.topics(aggregate), Attribution(access.name, "retry")
+    result = retry_letters(project.connection, project.partitioner, topics, letters, attribution)
     return {"sent": result.sent.total, "unreadable": result.unreadable}
 
 
@@ -144,13 +139,9 @@ def drop(project: ConsoleProject, request: ActionRequest, access: Access, is_dry
         return _preview(project, request, letters(), access, drops=True)
     digest = letter_digest(letters())
     request.check_selection(digest.count, digest.text)
-    dropped = drop_letters(
-        project.connection,
-        project.topics(aggregate),
-        digest.without_later(letters()),
-        selection.before,
-        Attribution(access.name, "drop"),
-    )
+    topics, attribution = project.topics(aggregate), Attribution(access.name, "drop")
+    selected = digest.without_later(letters())
+    dropped = drop_letters(project.connection, topics, selected, selection.before, attribution)
     return {"dropped": dropped}
 
 

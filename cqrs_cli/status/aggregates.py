@@ -135,12 +135,11 @@ class AggregateStatusReader:
 
     def _cached_status(self, partition: int, polled_at: float, *observed: Any) -> PartitionStatus:
         """Return `_status`. If the poll has observed the same as the last poll, the status has the same values."""
-        last = self._last_statuses.get(partition)
-        if last is not None and last[0] == observed:
-            return replace(last[1], polled_at=polled_at)
-        status = self._status(partition, polled_at, *observed)
-        self._last_statuses[partition] = observed, status
-        return status
+        last_observed, status = self._last_statuses.get(partition, (None, None))
+        if status is None or last_observed != observed:
+            status = self._status(partition, polled_at, *observed)
+            self._last_statuses[partition] = observed, status
+        return replace(status, polled_at=polled_at)
 
     def _status(
         self,

@@ -176,11 +176,8 @@ class PartitionStatus(Struct, frozen=True):
             )
         elif self.last_error is not None:
             stopped_text = f"at {rfc3339(self.last_error.time)}: {self.last_error.message}"
-        rebuild_text = ""
-        if self.rebuild_error is not None:
-            rebuild_text = (
-                f"rebuild failed at {rfc3339(self.rebuild_error.time)}: {self.rebuild_error.message}"
-            )
+        rebuild = self.rebuild_error
+        rebuild_text = f"rebuild failed at {rfc3339(rebuild.time)}: {rebuild.message}" if rebuild else ""
         suspect_text = self.suspect_text if self.lag and not stopped_text else ""
         slow_text = "" if self.slow_command is None else str(self.slow_command)
         wait_text = f"it waits: {self.wait_reason}" if self.wait_reason else ""

@@ -1,8 +1,6 @@
 """Reads the progress of a repartitioning, for the status of each partition."""
 
-import time
 from collections.abc import Mapping
-from math import inf
 
 from confluent_kafka import Consumer
 
@@ -10,9 +8,6 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keyspace.key_space import KeySpace, poll_key_space
-
-#: Seconds between two searches for the topic of the partition history, which most aggregates do not have.
-_SEARCH_INTERVAL = 2.0
 
 
 class RepartitioningProgress:
@@ -26,16 +21,13 @@ class RepartitioningProgress:
         self._history_end = 0  # end offset of the partition history when it was last polled
         self._folded_until = 0  # end offset of the partition history when `_key_space` was read
         self._has_history = False  # True: the aggregate has a partition history
-        self._searched_at = -inf  # monotonic seconds
 
     def has_new_records(self, reader: Consumer) -> bool:
-        """True if the partition history has new records since the last `poll_stages`. A topic that did not exist is
-        searched again after two seconds.
-        """
-        topic, now = self._topics.lineage, time.monotonic()
-        if not self._has_history and now - self._searched_at > _SEARCH_INTERVAL:
-            self._has_history = readers.partition_count_with(self._connection, reader, topic) > 0
-            self._searched_at = now
+        """True if the partition history has new records since the last `poll_stages`."""
+        topic = self._topics.lineage
+        self._has_history = (
+            self._has_history or readers.partition_count_with(self._connection, reader, topic) > 0
+        )
         if self._has_history:
             self._history_end = readers.watermarks(reader, topic, 0)[1]
         return self._history_end != self._folded_until

@@ -5,42 +5,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from cqrs_cli.console.overview_events import OverviewEncoder
-from cqrs_cli.console.sampler import Sample, point_of
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.ownership.claim import Counts
-from cqrs_cli.status.partition import PartitionOwner, PartitionStatus
+from cqrs_cli.status.partition import PartitionOwner
 from cqrs_cli.telemetry.status_file import SlowCommand
-from tests.support.statuses import OWNER, decided_partition, status_snapshot, subscribed_partition
+from tests.console.polls import Polls
+from tests.support.statuses import OWNER, decided_partition, subscribed_partition
 
 BUSY = decided_partition(1, counts=Counts(accepted=11), end=11, position=11)
-
-
-class Polls:
-    """A sampler whose polls a test invents, and a client of their events."""
-
-    def __init__(self) -> None:
-        self.sample, self.encoding_cost = Sample(None, None, 1.0), 0.0
-        self.encoder = OverviewEncoder(self, "lmdb", str)  # type: ignore[arg-type]
-        self.sent: Sample | None = None
-        self.clock = 60_000
-
-    def reasons(self) -> dict[str, dict[str, int]]:
-        return {}
-
-    def poll(self, *statuses: PartitionStatus) -> None:
-        self.clock += 1_000
-        snapshot = status_snapshot(
-            *(replace(status, polled_at=self.clock) for status in statuses), clock=self.clock
-        )
-        self.sample = Sample(snapshot, point_of(snapshot), 1.0)
-
-    def read(self, *statuses: PartitionStatus) -> tuple[str, Any]:
-        """Return the name and the data of the event after a poll."""
-        self.poll(*statuses)
-        self.sent, event = self.encoder.next_event(self.sent)
-        name, data = event.strip().split("\n")
-        return name.removeprefix("event: "), json.loads(data.removeprefix("data: "))
 
 
 def changed_partitions(event: tuple[str, Any], group: str = "bank") -> list[int]:

@@ -57,12 +57,10 @@ async def handle_state(gateway: Gateway, request: Request, aggregate: str, aggre
     stored_state = await _wait_for_version(gateway, follower, aggregate_id, min_version, timeout)
     if stored_state is None:
         raise Problem(404, "no such aggregate", f"{aggregate} {aggregate_id} has no events")
-    if not _may_decrypt(request, follower) and etag(stored_state.version) in _entity_tags(
-        request.headers.get("if-none-match")
-    ):
-        return Response(status_code=304, headers={"ETag": etag(stored_state.version)})
     if _may_decrypt(request, follower):
         return await _past_response(gateway, request, follower, aggregate_id, str(stored_state.version), None)
+    if etag(stored_state.version) in _entity_tags(request.headers.get("if-none-match")):
+        return Response(status_code=304, headers={"ETag": etag(stored_state.version)})
     body = {
         "aggregate": aggregate,
         "id": aggregate_id,

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Route, expect
 
 from tests.console.browser.conftest import ConsoleTab
-from tests.console.test_overview_events import Polls
+from tests.console.polls import Polls
 from tests.following.gateway.conftest import GatewayClient
 from tests.support.statuses import decided_partition, subscribed_partition
 
