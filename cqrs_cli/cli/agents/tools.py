@@ -20,8 +20,15 @@ MAX_ROWS = 200
 #: The accepted queries that are no `SELECT`: they list views or columns.
 _LISTING = re.compile(r"(?i)(SHOW VIEWS|DESCRIBE \w+)")
 
-#: Functions of Spark SQL that call any method in Java.
-_JAVA_CALL = re.compile(r"(?i)\b(reflect|try_reflect|java_method)\b")
+#: Spark's settings for a query. Spark would replace `${env:SECRET}` by a variable of the process before it parses.
+QUERY_SETTINGS = {"spark.sql.runSQLOnFiles": "false", "spark.sql.variable.substitute": "false"}
+
+#: The parts of a `SELECT` that run other programs: functions that call Java, `IDENTIFIER('…')` as the name of such a
+#: function, and `TRANSFORM (…) USING 'script'`. Blanks and comments may be between a word and the next token. A word
+#: may follow a number: `1e-1DUSING`.
+_PROGRAM = re.compile(
+    r"(?i)(reflect|java_method)(?!\w)|(identifier)(?=\s*(?:\(|/\*|--))|(using)(?=\s*(?:r?['\"]|/\*|--))"
+)
 
 _At = Annotated[
     str | None, Field(description="A time such as 2h ago or 2026-11-21T01:02:03Z, or a version of `show`.")
@@ -103,16 +110,9 @@ class AgentTools:
         The aggregate order has the views order_commands, order_events, order_outcomes, order_state, and a view for each
         event type, such as order_Placed. SHOW VIEWS lists them, DESCRIBE order_state lists columns.
         """
+        settings = [text for name, value in QUERY_SETTINGS.items() for text in ("--conf", f"{name}={value}")]
         rows = await run_command(
-            [
-                "sql",
-                *_option("--at", at),
-                "--conf",
-                "spark.sql.runSQLOnFiles=false",
-                "--",
-                _read_only_query(query),
-            ],
-            self._flags,
+            ["sql", *_option("--at", at), *settings, "--", _read_only_query(query)], self._flags
         )
         return {"rows": rows[:MAX_ROWS], "more": len(rows) > MAX_ROWS}
 
@@ -180,7 +180,7 @@ def _option(flag: str, value: str | None) -> list[str]:
 def _read_only_query(query: str) -> str:
     """Return the query as the subquery of a `SELECT` with a limit, where Spark's grammar permits only reading.
 
-    Raises `UsageError` for several queries, and for functions that call Java.
+    Raises `UsageError` for several queries, and for a query that runs other programs.
     """
     from cqrs_cli.jobs.sql import split_queries
 
@@ -190,9 +190,9 @@ def _read_only_query(query: str) -> str:
     wrapped = f"SELECT * FROM (\n{text}\n) LIMIT {MAX_ROWS + 1}"
     if len(split_queries(wrapped)) != 1:
         raise UsageError("several queries are not accepted", "write one SELECT")
-    if java_call := _JAVA_CALL.search(text):
+    if program := _PROGRAM.search(text):
         raise UsageError(
-            f"{java_call[0]} is not accepted, because it calls Java", "write a SELECT without it"
+            f"{program[0]} is not accepted, because it can run other programs", "write a SELECT without it"
         )
     return wrapped
 

@@ -1,13 +1,15 @@
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from cqrs_cli.cli.agents.tools import _read_only_query
+from cqrs_cli.cli.agents.tools import QUERY_SETTINGS, _read_only_query
 from cqrs_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
 
 @pytest.mark.parametrize(
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
         "SHOW VIEWS; DROP TABLE t",
         "SELECT reflect('java.lang.System', 'exit')",
         "SELECT `Java_Method`('java.lang.System', 'exit')",
+        "SELECT identifier /* a */ ('ref' || 'lect')('java.lang.System', 'exit')",
+        "SELECT TRANSFORM (1) USING -- a\n 'touch x' AS a",
+        "MAP 1e-1DUSING'touch x' FROM VALUES (1)",
     ],
 )
 def test_writing_queries_are_not_accepted(query: str) -> None:
@@ -31,6 +36,20 @@ def test_queries_become_limited_subqueries() -> None:
         == "SELECT * FROM (\nSELECT ';' AS a -- all\n) LIMIT 201"
     )
     assert _read_only_query(" show views; ") == "show views"
+    assert "USING" in _read_only_query("SELECT o.identifier, using FROM a AS o JOIN b USING (id)")
+
+
+@pytest.fixture
+def session(spark: "SparkContext") -> "Iterator[SparkSession]":
+    """Spark with the settings of an agent's query."""
+    from cqrs_cli.jobs.engine.session import dataframes
+
+    session = dataframes(spark)
+    for name, value in QUERY_SETTINGS.items():
+        session.conf.set(name, value)
+    yield session
+    for name in QUERY_SETTINGS:
+        session.conf.unset(name)
 
 
 @pytest.mark.kafka
@@ -46,15 +65,16 @@ def test_queries_become_limited_subqueries() -> None:
         "SELECT * FROM text.`{folder}`",
     ],
 )
-def test_spark_rejects_writes_and_files(spark: "SparkContext", tmp_path: Path, query: str) -> None:
-    from cqrs_cli.jobs.engine.session import dataframes
-
+def test_spark_rejects_writes_and_files(session: "SparkSession", tmp_path: Path, query: str) -> None:
     (tmp_path / "secret.txt").write_text("secret")
-    session = dataframes(spark)
-    session.conf.set("spark.sql.runSQLOnFiles", "false")
-    try:
-        with pytest.raises(Exception, match=r"PARSE_SYNTAX_ERROR|TABLE_OR_VIEW_NOT_FOUND"):
-            session.sql(_read_only_query(query.format(folder=tmp_path))).collect()
-    finally:
-        session.conf.unset("spark.sql.runSQLOnFiles")
+    with pytest.raises(Exception, match=r"PARSE_SYNTAX_ERROR|TABLE_OR_VIEW_NOT_FOUND"):
+        session.sql(_read_only_query(query.format(folder=tmp_path))).collect()
     assert [path.name for path in tmp_path.iterdir()] == ["secret.txt"]
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.slow
+def test_queries_read_no_variables(session: "SparkSession") -> None:
+    text = "${env:PATH} ${system:user.home}"
+    assert session.sql(_read_only_query(f"SELECT '{text}'")).first() == (text,)

@@ -117,6 +117,7 @@ def test_agents_use_spark(server: StdioServerParameters, owner: SimpleOwner, cqr
         query = "SELECT version, owner FROM bank_account_Opened;"
         assert (await call("sql", query=query))["rows"] == [{"version": 1, "owner": "Ada"}]
         assert "missing_view" in await call("sql", query="SELECT * FROM missing_view")
+        assert (await call("sql", query="SELECT '${env:PATH}' AS a"))["rows"] == [{"a": "${env:PATH}"}]
         result = await call("whatif", aggregate="bank_account", module="aggregates.bank_account")
         assert (result["commands"], result["differences"]) == (1, [])
 
