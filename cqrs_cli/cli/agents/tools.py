@@ -3,8 +3,9 @@
 import json
 import re
 import secrets
+import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import Field
 
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
 #: The largest number of rows of a query, and of events of a history.
 MAX_ROWS = 200
+
+#: The time in seconds for which a token is valid. A repeated call sends the same id again, so the time is far below the
+#: dedup window, after which owners would decide the command a second time.
+TOKEN_LIFETIME = 3600.0
 
 #: The accepted queries that are no `SELECT`: they list views or columns.
 _LISTING = re.compile(r"(?i)(SHOW VIEWS|DESCRIBE \w+)")
@@ -36,12 +41,19 @@ _At = Annotated[
 _Since = Annotated[str, Field(description="Search records since this time: 7d, or 2026-11-21T01:02:03Z.")]
 
 
+class _DryRun(NamedTuple):
+    """The command of a dry run, and when its token expires (s since the epoch)."""
+
+    command: dict[str, Any]
+    expires_at: float
+
+
 class AgentTools:
     """The tools, which run commands of `cqrs` with the cluster flags `flags`, such as ["-b", "kafka:9092"]."""
 
-    def __init__(self, flags: Sequence[str]) -> None:
-        self._flags = flags
-        self._dry_runs: dict[str, dict[str, Any]] = {}  # token → the command of the dry run
+    def __init__(self, flags: Sequence[str], clock: "Callable[[], float]" = time.time) -> None:
+        self._flags, self._clock = flags, clock
+        self._dry_runs: dict[str, _DryRun] = {}  # by token
 
     @property
     def read_tools(self) -> "list[Callable[..., Awaitable[dict[str, Any]]]]":
@@ -154,15 +166,17 @@ class AgentTools:
             document["id"] = uuid7()
             result = await self._send(document, "--dry-run")
             token = secrets.token_hex(8)
-            self._dry_runs[token] = document
+            self._dry_runs[token] = _DryRun(document, self._clock() + TOKEN_LIFETIME)
             return {"sent": False, "token": token, "dry_run": result}
-        tried_command = self._dry_runs.get(token)
-        if tried_command is None or tried_command != document | {"id": tried_command["id"]}:
+        now = self._clock()
+        self._dry_runs = {key: run for key, run in self._dry_runs.items() if run.expires_at > now}
+        dry_run = self._dry_runs.get(token)
+        if dry_run is None or dry_run.command != document | {"id": dry_run.command["id"]}:
             raise UsageError(
-                "the token belongs to no dry run of this command",
+                "the token belongs to no dry run of this command within the last hour",
                 "call send without token first, then with equal arguments",
             )
-        return {"sent": True, "result": await self._send(tried_command, "--wait")}
+        return {"sent": True, "result": await self._send(dry_run.command, "--wait")}
 
     async def _send(self, document: dict[str, Any], option: str) -> Any:
         return (await run_command(["send", "--file", "-", option], self._flags, json.dumps(document)))[0]
