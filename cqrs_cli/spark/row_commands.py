@@ -13,6 +13,7 @@ from cqrs_cli.errors import CqrsError, UsageError
 from cqrs_cli.spark.bad_rows import BadRows
 from cqrs_cli.spark.columns import DATA, wire_type
 from cqrs_cli.spark.command_columns import ATTRIBUTES, command_fields
+from cqrs_cli.spark.row_values import RowValueError
 
 if TYPE_CHECKING:
     import pyarrow
@@ -28,6 +29,9 @@ _COLUMN_NAMES = ArgumentNames(
 _MEMBER = re.compile(r" - at `\$\.([^`.\[]+)")
 
 _HINT = "correct the row, or filter it"
+
+#: The errors of a value that Python cannot represent, such as a map with structs as keys.
+_UNREADABLE = (OverflowError, ValueError, TypeError, KeyError)
 
 #: Column → value.
 Row = dict[str, Any]
@@ -124,7 +128,7 @@ class RowCommands:
             name, data = self._wire_type, encode_json(self._document(row))
         try:
             self._aggregate.decode_command[name](data)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             reason = self._aggregate.personal.redact_mismatch(
                 str(error), self._aggregate.commands[name], data
             )
@@ -141,15 +145,17 @@ class RowCommands:
             if value is not None:
                 try:
                     document[field.name] = value if field.convert is None else field.convert(value)
-                except ValueError:
-                    raise UsageError(f"column {field.column} is not JSON", _HINT) from None
+                except RowValueError as error:
+                    raise UsageError(f"column {field.column} {error}", _HINT) from None
+                except (TypeError, AttributeError):
+                    raise UsageError(f"column {field.column} has a type that the field cannot have") from None
             elif field.accepts_null and field.column in row:
                 document[field.name] = None
             elif field.required:
                 raise UsageError(f"column {field.column} is null", _HINT)
         return document
 
-    def _column_of(self, error: ValueError) -> str:
+    def _column_of(self, error: Exception) -> str:
         """Return the column of the field in a decoder's error; the column `data` if the fields have no columns."""
         match = _MEMBER.search(str(error))
         names = {field.name: field.column for field in self._fields}
@@ -160,13 +166,13 @@ def _values(name: str, column: "pyarrow.Array", invalid: dict[int, str]) -> list
     """Return the values of a column. A value that Python cannot represent, such as a date after the year 9999, is
     replaced by Arrow's text of it, and is added to `invalid`: index in the batch → reason.
     """
-    with suppress(OverflowError, ValueError):
+    with suppress(*_UNREADABLE):
         return cast("list[Any]", column.to_pylist(maps_as_pydicts="strict"))
     values: list[Any] = []
     for position, scalar in enumerate(column):
         try:
             values.append(scalar.as_py(maps_as_pydicts="strict"))
-        except (OverflowError, ValueError) as error:
+        except _UNREADABLE as error:
             invalid.setdefault(position, f"column {name}: {error}")
             values.append(column.slice(position, 1).to_string(skip_new_lines=True)[1:-1])
     return values

@@ -1,6 +1,7 @@
 """Converts values of rows to values of a command's fields. `field_types` converts in the opposite direction."""
 
 from collections.abc import Callable
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -9,8 +10,16 @@ from msgspec import inspect as msgspec_types
 from cqrs_cli.core.aggregate.type_tree import TypeNode
 from cqrs_cli.spark.view_names import distinct_names
 
-#: Converts a value in a row to a value that can be encoded as JSON; None if no conversion is needed.
+#: Converts a value in a row to a value that can be encoded as JSON; None if no conversion is needed. Raises
+#: `RowValueError`, or another error for a value whose type a read of the field never returns.
 ConvertRowValue = Callable[[Any], Any] | None
+
+
+_BINARY_TYPES = (msgspec_types.BytesType, msgspec_types.ByteArrayType, msgspec_types.MemoryViewType)
+
+
+class RowValueError(ValueError):
+    """A value of a row that the field cannot have. The message follows the name of the column: "is not JSON"."""
 
 
 def accepts_null(node: TypeNode) -> bool:
@@ -20,10 +29,32 @@ def accepts_null(node: TypeNode) -> bool:
     return isinstance(node.msgspec_type, msgspec_types.NoneType | msgspec_types.AnyType)
 
 
+def accepts_binary(node: TypeNode) -> bool:
+    """True if a column of the type may be binary: the type has bytes, or the column holds JSON."""
+    return _converter_of_value(node, ()) is _from_json or any(
+        isinstance(part.msgspec_type, _BINARY_TYPES) for part in node.all_nodes()
+    )
+
+
 def row_value_converter(node: TypeNode, enclosing: tuple[type, ...]) -> ConvertRowValue:
     """Return the converter for a field type. `enclosing`: the enclosing classes, to detect recursion."""
     convert = _converter_of_value(node, enclosing)
     return None if convert is None else lambda value: None if value is None else convert(value)
+
+
+def _from_json(text: Any) -> msgspec.Raw:
+    """Return a JSON text unchanged: Python's values would lose the digits of large numbers."""
+    try:
+        return msgspec.json.decode(text, type=msgspec.Raw)
+    except (ValueError, TypeError, RecursionError):
+        raise RowValueError("is not JSON") from None
+
+
+def _finite(number: Any) -> Any:
+    """Return a number. JSON has neither NaN nor infinity, and would contain null."""
+    if isinstance(number, float) and not isfinite(number):
+        raise RowValueError("is not a finite number")
+    return number
 
 
 def _converter_of_value(node: TypeNode, enclosing: tuple[type, ...]) -> ConvertRowValue:
@@ -32,7 +63,7 @@ def _converter_of_value(node: TypeNode, enclosing: tuple[type, ...]) -> ConvertR
             members = [
                 part for part in node.parts if not isinstance(part.msgspec_type, msgspec_types.NoneType)
             ]
-            return row_value_converter(members[0], enclosing) if len(members) == 1 else msgspec.json.decode
+            return row_value_converter(members[0], enclosing) if len(members) == 1 else _from_json
         case "list" | "set":
             convert_item = row_value_converter(node.parts[0], enclosing)
             return None if convert_item is None else lambda items: list(map(convert_item, items))
@@ -44,10 +75,12 @@ def _converter_of_value(node: TypeNode, enclosing: tuple[type, ...]) -> ConvertR
         case "object" if node.fields and node.msgspec_type.cls not in enclosing:
             return _object_converter(node, enclosing)
         case "enum" if not _has_values_of_one_type(node):
-            return msgspec.json.decode
+            return _from_json
         case "object" | "namedtuple" | "tuple":
-            return msgspec.json.decode
-    return msgspec.json.decode if isinstance(node.msgspec_type, msgspec_types.AnyType) else None
+            return _from_json
+    if isinstance(node.msgspec_type, msgspec_types.FloatType):
+        return _finite
+    return _from_json if isinstance(node.msgspec_type, msgspec_types.AnyType) else None
 
 
 def _has_values_of_one_type(node: TypeNode) -> bool:

@@ -1,5 +1,6 @@
 """Rows become commands, without Spark: columns, ids, and errors that name row and column."""
 
+import math
 import random
 from decimal import Decimal
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import msgspec
 import pyarrow  # noqa: TID253 - the rows come from it
 import pytest
-from pyspark.sql.types import IntegerType, StringType, StructType  # noqa: TID253
+from pyspark.sql.types import StructType  # noqa: TID253
 
 import cqrs_cli as cqrs
 from cqrs_cli.client.producer import CommandProducer
@@ -22,11 +23,18 @@ from cqrs_cli.spark.write_options import WriteOptions, parse_write_options
 from tests.support.harness import TopicHarness
 
 
+class Owner(msgspec.Struct, frozen=True):
+    name: str = "?"
+
+
 class Deposit(cqrs.Command):
     amount: Decimal
     id: int = 7
     note: str | None = "?"
     labels: dict[str, int | str] = cqrs.field(default_factory=dict)
+    rate: float | None = None
+    extra: Any = None
+    owner: Owner = Owner()
 
 
 class Close(cqrs.Command):
@@ -117,6 +125,12 @@ def test_rows_may_have_different_types() -> None:
         ("Deposit", {"amount": None}, "column amount is null"),
         ("Deposit", {"data_id": "8"}, "column data_id: Expected `int`, got `str` - at `$.id`"),
         ("Deposit", {"labels": {"a": "x"}}, "column labels is not JSON"),
+        ("Deposit", {"labels": {"a": '1, "b": 2'}}, "column labels is not JSON"),
+        ("Deposit", {"extra": 7}, "column extra is not JSON"),
+        ("Deposit", {"extra": "[" * 200_000 + "]" * 200_000}, "column extra is not JSON"),
+        ("Deposit", {"rate": math.nan}, "column rate is not a finite number"),
+        ("Deposit", {"rate": -math.inf}, "column rate is not a finite number"),
+        ("Deposit", {"owner": "Ada"}, "column owner has a type that the field cannot have"),
         ("Deposit", {"subject": None}, "column subject is null"),
         ("Deposit", {"id": None}, "column id is null"),
         ("Deposit", {"id": ""}, "column id has 0 bytes"),
@@ -124,6 +138,7 @@ def test_rows_may_have_different_types() -> None:
         ("Deposit", {"traceparent": "soon"}, "column traceparent: 'soon' is not a W3C traceparent"),
         (None, {"type": "Opne", "data": "{}"}, "account has no command 'Opne'"),
         (None, {"type": "Close", "data": "{} {}"}, "column data: JSON is malformed"),
+        (None, {"type": "Deposit", "data": '{"extra":' + "[" * 200_000}, "column data: "),
     ],
 )
 def test_invalid_row_is_named(type: str | None, row: dict[str, Any], message: str) -> None:
@@ -250,21 +265,22 @@ def test_folders_have_arrows_form(path: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("options", "columns", "message"),
     [
-        ({}, "id string, subject string, amont int", "account.Deposit has no column 'amont'; did you mean amount?"),
-        ({}, "id string, subject string, offset int", "account.Deposit has no column 'offset'; known: id, subject,"),
-        ({}, "id string, amount int", "account.Deposit needs the column 'subject'"),
+        ({}, "id string, subject string, amont integer", "account.Deposit has no column 'amont'; did you mean amount?"),
+        ({}, "id string, subject string, offset integer", "account.Deposit has no column 'offset'; known: id,"),
+        ({}, "id string, amount integer", "account.Deposit needs the column 'subject'"),
         ({}, "id string, subject string", "account.Deposit needs the column 'amount'"),
         ({"type": None}, "id string, subject string, data string", "a command of account needs the column 'type'"),
-        ({}, "subject string, amount int", "the rows have no column id, by which repeated commands are recognised"),
-        ({"numbers_rows": True}, "id string, subject string, amount int", "option ids: the rows have a column id"),
-        ({}, "id string, subject int, amount int", "column subject is int; cast it to string"),
+        ({}, "subject string, amount integer", "the rows have no column id, by which repeated commands are recognised"),
+        ({"numbers_rows": True}, "id string, subject string, amount integer", "option ids: the rows have a column id"),
+        ({}, "id string, subject integer, amount integer", "column subject is int; cast it to string"),
+        ({}, "id string, subject string, amount integer, note binary", "column note is binary, which would be sent as"),
     ],
 )  # fmt: skip
 def test_wrong_columns_are_named(options: dict[str, Any], columns: str, message: str) -> None:
     schema = StructType()
     for column in columns.split(", "):
         name, column_type = column.split()
-        schema.add(name, StringType() if column_type == "string" else IntegerType())
+        schema.add(name, column_type)
     with pytest.raises(UsageError) as raised:
         check_columns(
             schema,
