@@ -21,6 +21,7 @@ from opentelemetry.trace import (
     get_current_span,
 )
 
+from cqrs_cli.core.messages.attributes import MAX_TRACESTATE
 from cqrs_cli.telemetry.otel.names import with_earlier_names
 from cqrs_cli.telemetry.otel.spans import Span, TraceContext
 from cqrs_cli.version import __version__
@@ -105,11 +106,16 @@ class QueuedExporter(SpanExporter):
 
 
 def current_trace() -> TraceContext | None:
-    """Return the trace of the span that this program has begun itself; None outside of a sampled span."""
+    """Return the trace of the span that this program has begun itself; None outside of a sampled span.
+
+    A `tracestate` that is too long for a command is dropped: the program may have received it from a client.
+    """
     context = get_current_span().get_span_context()
     if not (context.is_valid and context.trace_flags.sampled):
         return None
-    return TraceContext(context.trace_id, context.span_id, tracestate=context.trace_state.to_header() or None)
+    tracestate = context.trace_state.to_header()
+    is_kept = 0 < len(tracestate) <= MAX_TRACESTATE
+    return TraceContext(context.trace_id, context.span_id, tracestate=tracestate if is_kept else None)
 
 
 def environment_number(variable: str, default: int) -> int:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, TraceState, use_span
 
 import cqrs_cli as cqrs
 from aggregates.bank_account import Deposit, Open
@@ -65,6 +66,19 @@ def test_current_span_is_the_default(
         client.send("acc-1", Open("ann")).wait()
     (span,) = collector.spans
     assert int(span.parent, 16) == current.get_span_context().span_id
+
+
+@pytest.mark.parametrize(("length", "kept"), [(100, True), (1000, False)])
+def test_long_tracestate_fails_no_command(
+    connection: Connection, prefix: str, topics: Topics, collector: Collector, length: int, kept: bool
+) -> None:
+    """The tracestate of the current span may come from a client of the program."""
+    state = TraceState([(f"vendor{number}", "x" * 90) for number in range(length // 100)])
+    parent = NonRecordingSpan(SpanContext(7, 8, True, TraceFlags(TraceFlags.SAMPLED), state))
+    with new_client(connection, prefix) as client, use_span(parent):
+        client.send("acc-1", Open("ann")).wait()
+    (outcome,) = map(read_outcome, [record.value for record in read_records(connection, topics.outcomes, 0)])
+    assert outcome.tracestate == (state.to_header() if kept else None)
 
 
 def test_missing_outcome_is_an_error(
