@@ -109,6 +109,8 @@ def _send_spans(messages: "list[LinkedMessage]", topics: "Mapping[str, Topics]")
     from cqrs_cli.telemetry.otel.exporter import QueuedExporter
 
     spans = trace_spans(messages, topics)
+    if not spans:
+        return "there are no spans to send: none of the commands found is decided"
     if not QueuedExporter().export_now(spans):
         raise UnavailableError(
             f"the collector did not take the spans: {endpoint_text()}",

@@ -67,9 +67,15 @@ class QueuedExporter(SpanExporter):
                 self._processor.on_end(_sdk_span(span, self._resource))
 
     def export_now(self, spans: Iterable[Span]) -> bool:
-        """Export spans in this thread. Return False if the collector did not take them."""
+        """Export spans in this thread. Return False if the collector did not take them all.
+
+        A request has a limited number of spans, because collectors limit its size.
+        """
         sdk_spans = [_sdk_span(span, self._resource) for span in spans]
-        return self._otlp_exporter.export(sdk_spans) is SpanExportResult.SUCCESS
+        requests = (
+            sdk_spans[start : start + _EXPORT_SIZE] for start in range(0, len(sdk_spans), _EXPORT_SIZE)
+        )
+        return all(self._otlp_exporter.export(request) is SpanExportResult.SUCCESS for request in requests)
 
     def count_dropped(self, count: int) -> None:
         """Count spans that are lost."""

@@ -50,6 +50,13 @@ def test_spans_sent_again_are_the_same(cqrs_with_command: Cqrs, collector: "Coll
 
 
 @pytest.mark.kafka
+def test_undecided_commands_have_no_spans(cqrs_on_broker: Cqrs, collector: "Collector") -> None:
+    cqrs_on_broker("send", "bank_account", "acc", "Open", "owner=Ada", "--id", "c-1")
+    result = cqrs_on_broker("trace", "c-1", "-o", "otlp")
+    assert result.out == "there are no spans to send: none of the commands found is decided\n"
+
+
+@pytest.mark.kafka
 def test_hanging_collector_is_named(
     cqrs_with_command: Cqrs, collector: "Collector", monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,6 +42,11 @@ def test_variable_names_the_service(collector: Collector, monkeypatch: pytest.Mo
     assert collector.resources[0]["service.name"] == "shop"
 
 
+def test_spans_are_sent_in_several_requests(collector: Collector) -> None:
+    assert QueuedExporter().export_now(span(number) for number in range(1, 1026))
+    assert (len(collector.spans), len(collector.resources)) == (1025, 3)
+
+
 def test_earlier_names_are_opt_in(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_SEMCONV_STABILITY_OPT_IN", "http, messaging/dup")
     QueuedExporter().export_now([span()])
