@@ -32,6 +32,16 @@ _DRAFT_7, _REFERENCE = "http://json-schema.org/draft-07/schema#", "#/$defs/"
 _UNKNOWN_SUBJECT = {40401, 40402}
 
 
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Treats a redirect as the answer: `urllib` would send the login to any host, and no body."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+_OPENER = urllib.request.build_opener(_NoRedirects)
+
+
 class SchemaRegistry:
     """A registry at an address such as https://user:password@registry:8081; `~/.netrc` may have the login instead."""
 
@@ -95,9 +105,7 @@ class SchemaRegistry:
         request = urllib.request.Request(self.address + path, body, self._headers)
         try:
             try:
-                with urllib.request.urlopen(
-                    request, timeout=self._timeout
-                ) as response:  # HTTP only: see __init__
+                with _OPENER.open(request, timeout=self._timeout) as response:  # HTTP only: see __init__
                     status, text = response.status, response.read()
             except urllib.error.HTTPError as error:
                 status, text = error.code, error.read()
@@ -124,6 +132,11 @@ class SchemaRegistry:
             return ConfigurationError(
                 f"the registry {self.address} rejects the login",
                 "write https://USER:PASSWORD@HOST, or put the login into ~/.netrc",
+            )
+        if 300 <= status < 400:
+            return ConfigurationError(
+                f"the registry {self.address} redirects to another address",
+                "name that address with --registry",
             )
         if status >= 500:
             return UnavailableError(

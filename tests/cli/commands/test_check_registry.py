@@ -33,6 +33,7 @@ class Registry(ThreadingHTTPServer):
         self.schemas: dict[str, Any] = {}
         self.answers: dict[str, tuple[int, object]] = {}
         self.logins: set[str | None] = set()
+        self.redirected_logins: list[str | None] = []  # of requests that followed a redirect
         self.closing = threading.Event()
 
     @property
@@ -53,6 +54,10 @@ class Registry(ThreadingHTTPServer):
 class RegistryHandler(BaseHTTPRequestHandler):
     server: Registry
 
+    def do_GET(self) -> None:
+        self.server.redirected_logins.append(self.headers["Authorization"])
+        self.send_error(404)
+
     def do_POST(self) -> None:
         self.server.logins.add(self.headers["Authorization"])
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -61,6 +66,8 @@ class RegistryHandler(BaseHTTPRequestHandler):
             self.server.closing.wait(60)
         text = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
         self.send_response(status)
+        if status == 302:
+            self.send_header("Location", "/elsewhere")
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
         self.wfile.write(text)
@@ -127,6 +134,7 @@ def test_rejection_without_reason_is_red(cqrs: Cqrs, registry: Registry) -> None
             "it answered 404 no page; name the address below which /subjects is",
         ),
         ((401, {}), 3, "rejects the login; write https://USER:PASSWORD@HOST, or put the login into ~/.netrc"),
+        ((302, {}), 3, "redirects to another address; name that address with --registry"),
         ((500, {"message": "store lost"}), 4, "failed: 500 store lost; try again later"),
     ],
 )
@@ -138,6 +146,7 @@ def test_missing_verdict_is_one_sentence(
     result = cqrs("check", "counter", "--registry", url, "-q", "--write")
     assert (result.status, result.out) == (status, "")
     assert message in result.err and result.err.count("\n") == 1 and "secret" not in result.err
+    assert registry.redirected_logins == []
     assert not Path("schemas").exists()
 
 
