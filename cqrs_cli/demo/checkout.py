@@ -1,4 +1,4 @@
-"""The order of the demo: it is not paid, and the process manager `checkout` cancels it after a timeout."""
+"""The customer order of the demo: it stays unpaid, and the process manager `checkout` cancels it after a timeout."""
 
 import time
 from collections import Counter
@@ -47,7 +47,7 @@ OPTIONAL_OUTCOMES = Counter([("order.Cancel", "deferred")])
 _MAX_CLOCK_SKEW = 3_600_000
 
 
-class OrderTimeout(NamedTuple):
+class TracedOrder(NamedTuple):
     """An unpaid order, and all events and commands that followed from it."""
 
     order: str
@@ -88,16 +88,16 @@ class OrderDemo:
             ensure_positions(admin, ProcessTopics(PROCESS, self.settings.topic_prefix))
 
     def process_plan(self, plan: Plan) -> ProcessPlan:
-        """Return the plan of the process manager for the run with the given plan of the aggregates."""
+        """Return the process manager's plan. It gets the run and the timing of `plan`, the plan of the aggregates."""
         process = load_process(PROCESS, self.settings.root, self.settings.aggregates)
         process_plan = prepare_processes(self.settings, self.connection, {PROCESS: process})
         return replace(process_plan, run=plan.run, timing=plan.timing)
 
-    def trace_order(self) -> OrderTimeout:
+    def trace_order(self) -> TracedOrder:
         """Return the order with all events and commands that followed from it."""
         since = time.time_ns() // 1_000_000 - _MAX_CLOCK_SKEW
         trace = trace_messages(self.connection, self.topics, self.order, since, lambda _: None)
-        return OrderTimeout(self.order, message_trees(trace.messages))
+        return TracedOrder(self.order, message_trees(trace.messages))
 
     def place_order(self) -> None:
         """Place an order for Cleo. The process manager must have claimed its subscriptions before."""

@@ -14,7 +14,7 @@ from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.core import digest
 from cqrs_cli.core.messages.outcome import Verdict, read_outcome
 from cqrs_cli.deciding.prepare import prepare
-from cqrs_cli.demo.checkout import EXPECTED_OUTCOMES, OrderDemo, OrderTimeout
+from cqrs_cli.demo.checkout import EXPECTED_OUTCOMES, OrderDemo, TracedOrder
 from cqrs_cli.demo.project import AGGREGATE
 from cqrs_cli.demo.read_model import ReadModel
 from cqrs_cli.demo.story import Step, account_ids, story_steps
@@ -79,7 +79,7 @@ class DemoResults(NamedTuple):
     accounts: dict[str, AggregateHistory]
     shard_tally: Tally
     replay_tally: Tally
-    timeout: OrderTimeout
+    timeout: TracedOrder
     orders: ReadModel | None  # None without SQLAlchemy
 
     @property

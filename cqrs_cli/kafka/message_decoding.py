@@ -23,11 +23,11 @@ def decode_messages(
             decoded, remaining_records = codec.decode(topic, partition, remaining_records)
             batch, remaining_messages = remaining_messages[: len(decoded)], remaining_messages[len(decoded) :]
             for message, record in zip(batch, decoded, strict=True):
-                _replace_value(message, record)
+                _replace_content(message, record)
             yield batch
 
 
-def _replace_value(message: Any, record: Record) -> None:
+def _replace_content(message: Any, record: Record) -> None:
     if message.value() != record.value:
         message.set_value(record.value)
         message.set_headers(record.headers)

@@ -1,8 +1,8 @@
 """Removes unused payloads for `cqrs payloads gc`: moves payloads without a record aside, and deletes them a day later.
 
-While a sweep reads the records, a client may write a record that refers to an unused payload. So readers still find a
-payload that was moved aside. The next sweep moves the payload back if a record refers to it, and only a sweep a day
-later deletes it: by then every record that could refer to it is visible.
+While a sweep reads the records, a client may write a record that refers to an unused payload. Therefore readers also
+look among the payloads that were moved aside. The next sweep moves the payload back if a record refers to it, and only
+a sweep a day later deletes it: by then every record that could refer to it is visible.
 """
 
 import re
@@ -14,8 +14,8 @@ from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.store import UNUSED_SUBFOLDER, StoredPayload
 from cqrs_cli.payloads.transfer import PayloadTransfer, payload_transfer, unusable_store_error
 
-#: A payload stays at its place for so many seconds after it was written or moved aside. This is much longer than a
-#: command or a transaction takes, and longer than the half hour during which `PayloadStore.put` reuses a payload.
+#: The age in seconds, since its file was written or moved, at which a payload may be moved or deleted. This is much
+#: longer than a command or a transaction takes, and than the half hour for which `PayloadStore.put` reuses a payload.
 MIN_UNUSED_AGE = 24 * 3600.0
 
 _NAME = re.compile(r"[0-9a-f]{64}", re.ASCII)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.settings.java_properties import is_property_name, is_secret, parse_properties
 
-#: Setting → its flag in messages, if it is not the setting's name with dashes.
+#: Setting → its flag as error messages show it, if this is not `--` and the setting's name with dashes.
 FLAGS = {"properties": "-X", "bootstrap_server": "-b/--bootstrap-server"}
 ENV_PREFIX = "CQRS_"
 _NON_NAME_CHARACTER = re.compile(r"[^A-Za-z0-9._-]")
@@ -141,12 +141,12 @@ def command_config(path: Path) -> dict[str, str]:
 
 
 def resolve_store(folder: Path, value: str) -> str:
-    """Return the address of a store: a URI or an empty value unchanged, a path relative to the folder of its file."""
+    """Return the address of a store: a path is resolved against `folder`; a URI or an empty value stays unchanged."""
     return str(resolve_path(folder, value)) if value and "://" not in value else value
 
 
 def resolve_path(folder: Path, value: str | Path) -> Path:
-    """Return a path relative to `folder`; raises `ValueError` for an invalid path."""
+    """Return `value` resolved against `folder`; raises `ValueError` for an invalid path."""
     if "\0" in str(value):
         raise ValueError("a path cannot contain a NUL character")
     try:

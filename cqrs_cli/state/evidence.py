@@ -38,5 +38,5 @@ def evidence(record: Record) -> Evidence:
 
 
 def evidence_at(log_records: Sequence[Record], offset: int) -> Evidence:
-    """Return the evidence of the record at `offset`; `log_records` are unchanged records of the log, by offset."""
+    """Return the evidence of the record at `offset`; `log_records`: records as the log has them, by offset."""
     return evidence(log_records[bisect_left(log_records, offset, key=_offset)])

@@ -26,7 +26,7 @@ def check_hash_seed(module: ModuleType, histories: Sequence[Sequence[TimedComman
     __tracebackhide__ = True
     aggregate = aggregate_of(module.decider)
     messages = [_history_messages(aggregate, history) for history in histories]
-    transcripts = _run_in_process(module.__name__, encode_json(messages))
+    transcripts = _transcripts_of_other_process(module.__name__, encode_json(messages))
     for history, other_transcript in zip(histories, transcripts, strict=True):
         own_transcript = transcript(aggregate, history)
         if own_transcript != other_transcript:
@@ -67,7 +67,7 @@ def transcript(aggregate: Aggregate, history: Sequence[TimedCommand]) -> list[li
     return lines
 
 
-def _run_in_process(module: str, messages: bytes) -> list[list[list[str]]]:
+def _transcripts_of_other_process(module: str, messages: bytes) -> list[list[list[str]]]:
     """Return the transcript of each encoded history, made by a new process with another hash seed."""
     seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     environment = {

@@ -46,7 +46,7 @@ def test_docstring_names_the_storage_format(name: str) -> None:
 
 
 def test_stored_events_keep_their_fields() -> None:
-    """A changed line makes existing logs unreadable. Add fields, but never rename them."""
+    """A removed or renamed field makes existing logs unreadable. Fields may be added."""
     stored = {
         kind: event.__struct_fields__
         for name in ("bank_account", "counter", "order", "payment", "reservation", "sensor")

@@ -11,7 +11,7 @@ from cqrs_cli.core.context import BatchContext, Decisions
 from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.demo.checkout import EXPECTED_OUTCOMES, OrderTimeout
+from cqrs_cli.demo.checkout import EXPECTED_OUTCOMES, TracedOrder
 from cqrs_cli.demo.play import DemoResults, StepOutcome, Tally
 from cqrs_cli.demo.read_model import ReadModel
 from cqrs_cli.demo.story import Step, account_ids, story_steps
@@ -45,7 +45,7 @@ def demo_results(outcomes: list[StepOutcome], replayed: str = "a") -> DemoResult
     return DemoResults(Snapshot(0.0), outcomes, {}, Tally(2, "a"), Tally(2, replayed), unpaid_order(), orders)
 
 
-def unpaid_order(*additional: tuple[str, str]) -> OrderTimeout:
+def unpaid_order(*additional: tuple[str, str]) -> TracedOrder:
     """Return an unpaid order with the expected outcomes, and these additional outcomes."""
     nodes = []
     for offset, (type, status) in enumerate([*EXPECTED_OUTCOMES.elements(), *additional]):
@@ -54,7 +54,7 @@ def unpaid_order(*additional: tuple[str, str]) -> OrderTimeout:
         outcome = command._replace(kind="outcomes", data=msgspec.json.encode({"status": status}))
         nodes.append(CommandNode(location, command, outcome))
     nodes[0].commands += nodes[1:]
-    return OrderTimeout("o-1", MessageTrees(nodes[:1], []))
+    return TracedOrder("o-1", MessageTrees(nodes[:1], []))
 
 
 def test_every_step_has_its_expected_result(bank_account: Aggregate) -> None:

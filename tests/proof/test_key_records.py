@@ -1,4 +1,4 @@
-"""Random changes of the keys topic: each change that a reader would notice is found, and none ends the verification."""
+"""Random changes of the keys topic: each change that a reader would notice is found, and no change is an error."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,7 @@ from tests.proof.encrypted_histories import KEYRING, KEYS_TOPIC, EncryptedHistor
 from tests.proof.violations import violation_texts
 
 Log = list[tuple[str, WrappedKey | None]]
-OTHER_MEMBERS = st.sampled_from([None, 0, -1, 1.5, True, "", "x", "AAAAAAAAAAA", "m", [1], {"a": 1}, 2**70])
+OTHER_VALUES = st.sampled_from([None, 0, -1, 1.5, True, "", "x", "AAAAAAAAAAA", "m", [1], {"a": 1}, 2**70])
 
 
 class KeyHistory(EncryptedHistory):
@@ -98,7 +98,7 @@ def test_keys_of_owners_have_no_violation(history: KeyHistory) -> None:
 
 
 def changed_member(draw: Callable[[st.SearchStrategy[Any]], Any], record: Record) -> Record:
-    """Change, add or remove one member of a key, or replace the key, the aggregate id or the value."""
+    """Change one member of the record's JSON, replace its value or aggregate id, or make it a tombstone."""
     members = read_members(record.value or b"{}")
     name = draw(st.sampled_from(["kid", "master", "key", "further", "value", "subject", "tombstone"]))
     match name:
@@ -108,7 +108,7 @@ def changed_member(draw: Callable[[st.SearchStrategy[Any]], Any], record: Record
             return replace(record, key=draw(st.sampled_from([b"", b"a", b"b", b"z", b"\xff", None])))
         case "tombstone":
             return replace(record, value=None)
-    value = draw(st.none() | OTHER_MEMBERS.map(encode_json))
+    value = draw(st.none() | OTHER_VALUES.map(encode_json))
     if value is None:
         members.pop(name, None)
     else:
@@ -119,7 +119,7 @@ def changed_member(draw: Callable[[st.SearchStrategy[Any]], Any], record: Record
 @pytest.mark.covers("verifiable")
 @given(histories(), st.data())
 def test_changed_keys_topic_is_found(history: KeyHistory, data: st.DataObject) -> None:
-    """A superseded record may be compacted away. A key without an event may be of a cancelled command."""
+    """Two changes are allowed: a compacted record, and a key without events, whose command may have been cancelled."""
     latest_before, log = history.latest(), [*history.log]
     index = data.draw(st.integers(0, len(log) - 1))
     match data.draw(st.sampled_from(["drop", "duplicate", "swap", "truncate", "change"])):

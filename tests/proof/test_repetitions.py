@@ -24,11 +24,11 @@ def problems_of(
     *outcomes: OutcomeEntry,
     window: int = WINDOW,
     longest: int | None = None,
-    without_index: bool = False,
+    with_empty_index: bool = False,
     **decided: Any,
 ) -> list[str]:
-    """Return the findings for the outcomes of the commands from 0 on. `without_index`: the index has no outcomes."""
-    findings, index = Findings(), OutcomeIndex() if without_index else OutcomeIndex(enumerate(outcomes))
+    """Return the problems found in `outcomes`, which are the outcomes of the commands 0, 1, 2 and so on."""
+    findings, index = Findings(), OutcomeIndex() if with_empty_index else OutcomeIndex(enumerate(outcomes))
     decided_range = DecidedRange(99, 99, **decided)
     scope = Scope("way", "", 0, {}, window, longest_window=longest)
     with DedupIndex(MemoryStore(window)) as dedup:
@@ -129,8 +129,8 @@ def test_first_decision_comes_before(offset: int) -> None:
 
 def test_first_decision_may_be_deleted() -> None:
     missing = "points to command 0, which has no outcome before it"
-    assert problems_of(FIRST, DUPLICATE, without_index=True) == [missing]
-    assert problems_of(FIRST, DUPLICATE, without_index=True, first_outcome=1) == []
+    assert problems_of(FIRST, DUPLICATE, with_empty_index=True) == [missing]
+    assert problems_of(FIRST, DUPLICATE, with_empty_index=True, first_outcome=1) == []
 
 
 def test_longest_window_counts_for_repetitions() -> None:

@@ -23,7 +23,7 @@ from cqrs_cli.extras import install_command, require
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-    from cqrs_cli.demo.checkout import OrderDemo, OrderTimeout
+    from cqrs_cli.demo.checkout import OrderDemo, TracedOrder
     from cqrs_cli.demo.play import BankDemo, DemoResults, StoryResults
     from cqrs_cli.demo.read_model import ReadModel
     from cqrs_cli.settings.settings import Settings
@@ -165,7 +165,7 @@ def _run_story(
     order_demo: "OrderDemo",
     context: "SparkContext",
     fill_in_background: "Callable[[], Future[ReadModel | None]]",
-) -> "tuple[StoryResults, OrderTimeout, Future[ReadModel | None]]":
+) -> "tuple[StoryResults, TracedOrder, Future[ReadModel | None]]":
     """Run the owners and the process manager, and show the results.
 
     While the order waits for its payment, the bank's outcomes and accounts are shown. While the run ends, the read
@@ -176,7 +176,7 @@ def _run_story(
     from cqrs_cli.following.processes.load import PROCESSES
 
     # `show_timeout` appends the only element.
-    timeouts: list[tuple[OrderTimeout, Future[ReadModel | None]]] = []
+    timeouts: list[tuple[TracedOrder, Future[ReadModel | None]]] = []
     with ExitStack() as spinner:
         spinner.enter_context(cli.show_spinner("deciding"))
 

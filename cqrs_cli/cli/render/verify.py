@@ -31,7 +31,7 @@ _DELETED_BY_RETENTION: "Mapping[Kind, str]" = {
 
 
 def verifying_text(aggregate: str, progress: "JobProgress", with_bar: bool = True) -> str:
-    """Return the part of the logs that is verified, the rate, and the remaining time at this rate."""
+    """Return the progress as text: the verified part of the logs, the rate, and the remaining time at this rate."""
     return job_progress_text(f"verifying {aggregate}", progress, "records", with_bar)
 
 

@@ -27,7 +27,10 @@ def test_lost_owner_leaves_suspects() -> None:
 @pytest.mark.covers("deadly-command")
 @pytest.mark.parametrize("suspects", [None, Suspects(9).announce(7)])
 def test_errors_and_retirement_are_no_deaths(suspects: Suspects | None) -> None:
-    """Only an owner that died leaves a suspect: not an owner of this process, and not a retired run."""
+    """Only an owner that died leaves a suspect.
+
+    An owner that this process restarts after an error leaves no suspect, nor does a retired run.
+    """
     claim = replace(OWN_CLAIM, untried=True, suspects=suspects)
     expected = suspects and replace(suspects, deciding=False)
     assert with_suspects(replace(OWN_CLAIM, number=9), claim, 5000).suspects == expected
