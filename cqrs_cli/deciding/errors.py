@@ -28,11 +28,11 @@ from cqrs_cli.ownership.signals import UnwritableBatch
 def explain_log_stall(
     log: PartitionLog, error: StalledError, keys_partition: int | None = None
 ) -> UnavailableError:
-    """Return the error of `explain_stall` for the commands, events and outcomes of a partition, and for its partition
-    of the keys topic (`keys_partition`; None without personal fields). Owners of other partitions also write to that
+    """Return the error of `explain_stall` for the logs of a partition that its owner reads, and for its partition of
+    the keys topic (`keys_partition`; None without personal fields). Owners of other partitions also write to that
     partition of the keys topic.
     """
-    kinds: tuple[Kind, ...] = ("commands", "events", "outcomes")
+    kinds: tuple[Kind, ...] = ("commands", "events", "outcomes", "deferred")
     log_partitions = [(log.topics.name(kind), log.partition) for kind in kinds]
     if keys_partition is not None:
         log_partitions.append((log.topics.keys, keys_partition))

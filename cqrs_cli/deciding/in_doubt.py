@@ -12,14 +12,15 @@ from confluent_kafka import KafkaException
 
 from cqrs_cli.core.deferral.document import read_forwardedfrom
 from cqrs_cli.core.messages.event import read_event
-from cqrs_cli.core.messages.outcome import read_outcome
+from cqrs_cli.core.messages.outcome import DEAD_LETTER_OFFSET, read_outcome
+from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.offsets import has_pending_commit
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
-from cqrs_cli.kafka.writer import KEY_CAUSE
+from cqrs_cli.kafka.writer import FIRST_COMMAND
 from cqrs_cli.keyspace.assigned_keys import AssignedKeys
 from cqrs_cli.observer import reached
 from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, Claim, first_valid_offset, parse_claim
@@ -39,11 +40,20 @@ class CommandTraces(NamedTuple):
     hidden_event: int | None  # the command of the first hidden event
     hidden_forward: int | None = None  # the first command whose forwarded copy is hidden in a child's log
     hidden_key: int | None = None  # the first command of the batch that wrote the first hidden key record
+    hidden_deferred: int | None = None  # the same for the first hidden record of the deferred topic
+    hidden_dead_letter: int | None = None  # the command of the first hidden dead letter
 
     @property
     def hidden(self) -> list[int]:
         """The commands of the hidden records. All hidden records belong to the in-doubt transaction."""
-        offsets = (self.hidden_outcome, self.hidden_event, self.hidden_forward, self.hidden_key)
+        offsets = (
+            self.hidden_outcome,
+            self.hidden_event,
+            self.hidden_forward,
+            self.hidden_key,
+            self.hidden_deferred,
+            self.hidden_dead_letter,
+        )
         return [offset for offset in offsets if offset is not None]
 
 
@@ -244,6 +254,8 @@ def _command_traces(
         first_hidden_command("outcomes"),
         first_hidden_command("events"),
         hidden_forward,
+        hidden_deferred=_offset_in_header(log.first_hidden_record("deferred"), FIRST_COMMAND),
+        hidden_dead_letter=_offset_in_header(log.first_hidden_record("dead-letters"), DEAD_LETTER_OFFSET),
     )
 
 
@@ -267,9 +279,16 @@ def _command_of_keys(log: PartitionLog, keys_partition: int, start: int) -> int 
     """
     topic = log.topics.keys
     for records in readers.read(log.connection, topic, keys_partition, start, start + 1, "read_uncommitted"):
-        cause = dict(records[0].headers or ()).get(KEY_CAUSE)
-        return None if cause is None else int(cause)
+        return _offset_in_header(records[0], FIRST_COMMAND)
     return None
+
+
+def _offset_in_header(record: Record | None, header: str) -> int | None:
+    """Return the command's offset in a header of a record; None without the record or the header. No batch has caused a
+    record without the header, or an older version wrote it.
+    """
+    offset = None if record is None else dict(record.headers or ()).get(header)
+    return None if offset is None else int(offset)
 
 
 def _command_of_record(kind: Kind, value: bytes | None) -> int:

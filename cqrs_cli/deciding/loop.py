@@ -181,10 +181,11 @@ class DecideLoop(Loop):
                         )
                         decided_count += len(piece.outcomes)
                         is_simple = is_simple and not (piece.dead_letters or piece.forwards)
-                    session.writer.append_deferred(deferred_records(decisions.deferral_changes))
+                    first_offset = records[0].offset
+                    session.writer.append_deferred(deferred_records(decisions.deferral_changes), first_offset)
                     if (keys := self.cache.keys) is not None:
                         key_records = keys.records(decisions.data_keys)
-                        session.writer.append_keys(keys.partition, key_records, records[0].offset)
+                        session.writer.append_keys(keys.partition, key_records, first_offset)
                 counts = session.counts.add_batch(decisions.counts, started_at, _now())
                 end = records[decided_count - 1].offset + 1
                 claim = after_batch(session.own_claim, counts, decided_count, end)

@@ -41,8 +41,8 @@ _REQUEST_BYTES = 1_000_000
 
 _value_of: Callable[[OutputRecord], bytes] = itemgetter(0)
 
-#: The header of a record in the keys topic with the offset of the first command of its batch.
-KEY_CAUSE = "cqrs.command"
+#: The header of a record in the keys or deferred topic with the offset of the first command of its batch.
+FIRST_COMMAND = "cqrs.command"
 
 _HEADERS: Any = HEADERS  # the stubs want a list of a wider type
 
@@ -203,16 +203,21 @@ class FencedWriter(TransactionalWriter):
                 raise BatchLateError("resubmitting commands took longer than half the transaction's time")
         return [(report.offset(), report.append_time()) for report in reports]
 
-    def append_deferred(self, records: Sequence[tuple[bytes | None, bytes]]) -> None:
-        """Append records, (value, key), to the deferred topic in the open transaction."""
+    def append_deferred(
+        self, records: Sequence[tuple[bytes | None, bytes]], cause: int | None = None
+    ) -> None:
+        """Append records, (value, key), to the deferred topic in the open transaction. `cause`: see `append_keys`; None
+        if no batch caused the records.
+        """
         deadline = time.monotonic() + self._produce_timeout
+        headers = _cause_headers(cause)
         for number, (value, key) in enumerate(records, 1):
             report = (
                 self._expected.expect_records(self._topics.deferred, len(records))
                 if number == len(records)
                 else None
             )
-            self._produce(self._topics.deferred, (value, key, 0), None, report, deadline)
+            self._produce(self._topics.deferred, (value, key, 0), headers, report, deadline)
 
     def append_keys(
         self, partition: int, records: Sequence[tuple[bytes | None, bytes]], cause: int | None = None
@@ -229,7 +234,7 @@ class FencedWriter(TransactionalWriter):
         deadline = time.monotonic() + self._produce_timeout
         self._load_metadata(self._topics.keys)
         self._last_key_report = DeliveryReport()
-        headers = None if cause is None else [(KEY_CAUSE, b"%d" % cause)]
+        headers = _cause_headers(cause)
         for number, (value, subject) in enumerate(records, 1):
             report = self._last_key_report if number == len(records) else None
             self._produce(self._topics.keys, (value, subject, 0), headers, report, deadline, partition)
@@ -279,6 +284,10 @@ class FencedWriter(TransactionalWriter):
                 self._produce(topic, outputs[number], HEADERS, None, deadline)
         report = self._expected.expect_records(topic, len(outputs), outputs[-1])
         self._produce(topic, outputs[-1], HEADERS, report, deadline)
+
+
+def _cause_headers(cause: int | None) -> list[tuple[str, bytes]] | None:
+    return None if cause is None else [(FIRST_COMMAND, b"%d" % cause)]
 
 
 def _portion(outputs: Sequence[OutputRecord], number: int, portions: int) -> Sequence[OutputRecord]:

@@ -71,6 +71,14 @@ def test_visible_outcome_commits_the_key(last_outcome_command: int, committed: b
     assert was_committed(traces) is committed
 
 
+@pytest.mark.covers("one-outcome")
+@pytest.mark.parametrize("log", ["hidden_deferred", "hidden_dead_letter"])
+@pytest.mark.parametrize(("last_outcome_command", "committed"), [(4, False), (5, True), (7, True)])
+def test_visible_outcome_commits_other_records(log: str, last_outcome_command: int, committed: bool) -> None:
+    traces = CommandTraces(5, last_outcome_command, None, None, None)._replace(**{log: 5})
+    assert was_committed(traces) is committed
+
+
 @pytest.mark.parametrize(
     ("traces", "committed"),
     [

@@ -92,8 +92,14 @@ OWNERSHIP = [
     Mutation(
         "a hidden key does not count for completing a transaction",
         "cqrs_cli/deciding/in_doubt.py",
-        ((", self.hidden_forward, self.hidden_key)", ", self.hidden_forward)"),),
+        (("            self.hidden_key,\n", ""),),
         "tests/deciding/test_in_doubt.py::test_visible_outcome_commits_the_key",
+    ),
+    Mutation(
+        "a hidden deferred command does not count for completing a transaction",
+        "cqrs_cli/deciding/in_doubt.py",
+        (("            self.hidden_deferred,\n", ""),),
+        "tests/deciding/test_in_doubt.py::test_visible_outcome_commits_other_records",
     ),
     Mutation(
         "a hanging call to the broker is never given up",

@@ -17,11 +17,12 @@ from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.react import call_react
 from cqrs_cli.core.recorded import read_recorded_event
+from cqrs_cli.deciding.deferred_commands import deferred_records
 from cqrs_cli.following.processes.position import position_key
 from cqrs_cli.following.processes.supervisor import create_supervisors
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.writer import KEY_CAUSE
+from cqrs_cli.kafka.writer import FIRST_COMMAND
 from tests.following.processes.process_harness import ProcessHarness, read_records
 from tests.support.brokers import broker
 from tests.support.commands import CommandRecord
@@ -40,7 +41,7 @@ def unverifying_broker(folder: Path) -> Iterator[Connection]:
 
 
 #: A part of an owner's transaction. Each part gets its own end marker, or none.
-Part = Literal["events", "outcomes", "keys", "position"]
+Part = Literal["events", "outcomes", "deferred", "dead-letters", "keys", "position"]
 
 #: A part of a transaction of the process manager between orders and payments, or of the publication of orders.
 ReactionPart = Literal["payment", "order", "public", "positions", "group"]
@@ -51,7 +52,7 @@ class Output(NamedTuple):
 
     topic: str
     partition: int
-    records: Sequence[OutputRecord]
+    records: Sequence[tuple[bytes | None, bytes | None, int]]
     headers: Sequence[tuple[str, bytes]] = HEADERS
 
 
@@ -107,11 +108,25 @@ def decide_hanging(
 ) -> None:
     """Send commands and write their decisions, with some parts of the transaction committed and others left open."""
     harness.send(*commands)
-    count, decided, topics = len(commands), harness.expected_decisions(), harness.topics
+    count, topics = len(commands), harness.topics
+    topic_id = harness.plan().topics[topics.aggregate].ids["commands"]
+    decided, first_command = (
+        harness.expected_decisions(topic_id=topic_id),
+        harness.records("commands")[-count],
+    )
     outputs = {
         "events": Output(topics.events, 0, decided.events[-count:]),
         "outcomes": Output(topics.outcomes, 0, decided.outcomes[-count:]),
     }
+    if decided.deferral_changes:
+        records = [(value, key, 0) for value, key in deferred_records(decided.deferral_changes)]
+        headers = [(FIRST_COMMAND, b"%d" % first_command.offset)]
+        outputs["deferred"] = Output(topics.deferred, 0, records, headers)
+    if decided.dead_letters:
+        letter = decided.dead_letters[-1]
+        outputs["dead-letters"] = Output(
+            topics.dead_letters, 0, [letter[:3]], [(name, value or b"") for name, value in letter.headers]
+        )
     if decided.data_keys:
         outputs["keys"] = _keys(harness, decided, harness.records("commands")[-count:])
     _, claim = harness.position_and_claim()
@@ -133,7 +148,7 @@ def _keys(harness: TopicHarness, decided: Decisions, commands: Sequence[Record])
         (encode_json(keyring.wrap(topic, subject, key)), subject.encode(), 0)
         for subject, key in wrapped_keys.items()
     ]
-    return Output(topic, 0, records, [(KEY_CAUSE, b"%d" % commands[0].offset)])
+    return Output(topic, 0, records, [(FIRST_COMMAND, b"%d" % commands[0].offset)])
 
 
 def react_hanging(

@@ -13,6 +13,7 @@ from cqrs_cli.core import digest
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import BatchContext, Decisions
 from cqrs_cli.core.decide import decide_batch
+from cqrs_cli.core.deferral.deferrals import Deferrals
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
@@ -160,8 +161,10 @@ class TopicHarness:
         claim = self.position_and_claim(partition)[1]
         return claim.run if claim else None
 
-    def expected_decisions(self, partition: int = 0) -> Decisions:
-        """Return the decisions on all commands of a partition, made without batches, crashes and brokers."""
+    def expected_decisions(self, partition: int = 0, topic_id: str = "") -> Decisions:
+        """Return the decisions on all commands of a partition, made without batches, crashes and brokers. `topic_id`:
+        the id of the commands topic, which the keys of deferred commands contain.
+        """
         context = BatchContext(
             partition,
             lambda _: None,
@@ -170,6 +173,7 @@ class TopicHarness:
             lambda key: producer_partition("murmur2", key, self.partitions),
             self.topics.commands,
             max_event_bytes=1_048_588,
+            deferrals=Deferrals(topic_id=topic_id, partition=partition),
         )
         return decide_batch(self.aggregate, self.records("commands", partition), context)
 

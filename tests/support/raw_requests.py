@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import TopicPartition
 
-from cqrs_cli.core.context import OutputRecord
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.kafka.admin import client as admin_client
 from cqrs_cli.kafka.connection.cluster import Cluster
@@ -66,7 +65,7 @@ class RawClient:
         self,
         topic: str,
         partition: int,
-        outputs: Sequence[OutputRecord],
+        outputs: Sequence[tuple[bytes | None, bytes | None, int]],
         producer: Producer,
         id: str,
         headers: Sequence[tuple[str, bytes]] = HEADERS,

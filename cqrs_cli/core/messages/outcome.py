@@ -111,6 +111,10 @@ class DeadLetter(NamedTuple):
     headers: Headers
 
 
+#: The header of a dead letter: the offset of its command.
+DEAD_LETTER_OFFSET = "cqrs.offset"
+
+
 def dead_letter(record: Record, topic: str, partition: int, reason: str, message: str) -> DeadLetter:
     """Return the dead letter of a command record from `topic`."""
     reason_headers: Headers = [
@@ -118,7 +122,7 @@ def dead_letter(record: Record, topic: str, partition: int, reason: str, message
         ("cqrs.message", truncate(message).encode()),
         ("cqrs.topic", topic.encode()),
         ("cqrs.partition", b"%d" % partition),
-        ("cqrs.offset", b"%d" % record.offset),
+        (DEAD_LETTER_OFFSET, b"%d" % record.offset),
     ]
     return DeadLetter(record.value, record.key, record.timestamp, [*(record.headers or []), *reason_headers])
 

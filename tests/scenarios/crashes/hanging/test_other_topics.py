@@ -1,0 +1,48 @@
+"""Kafka leaves a transaction open in the deferred topic or in the dead letters: no record of a decision is lost."""
+
+import pytest
+
+from cqrs_cli.core.deferral.entry import read_deferral
+from tests.support.commands import FAR_FUTURE, CommandRecord, command, increment_commands
+from tests.support.hanging_transactions import Part, decide_hanging
+from tests.support.harness import TopicHarness
+from tests.support.owners import run_plan, running_owners
+from tests.support.raw_requests import RawClient
+from tests.support.sampling import sample_cases
+from tests.support.short_timeouts import short_read_timeout
+
+pytestmark = pytest.mark.kafka
+
+DEFERRED_COMMAND = command("counter.Increment", "b", "later", {"by": 1}, notbefore=FAR_FUTURE)
+FAILED_COMMAND = command("counter.Unknown", "b", "unknown", {})
+
+#: A command, and the visible and hidden parts of its transaction.
+PARTS: dict[str, tuple[CommandRecord, list[Part], list[Part]]] = {
+    "deferred missing": (DEFERRED_COMMAND, ["outcomes", "position"], ["deferred"]),
+    "outcomes visible": (DEFERRED_COMMAND, ["outcomes"], ["deferred", "position"]),
+    "deferred visible": (DEFERRED_COMMAND, ["deferred", "position"], ["outcomes"]),
+    "deferred alone": (DEFERRED_COMMAND, [], ["deferred", "outcomes"]),
+    "dead letter missing": (FAILED_COMMAND, ["outcomes"], ["dead-letters", "position"]),
+}
+
+
+@pytest.mark.covers("one-outcome")
+@pytest.mark.parametrize("case", sample_cases(PARTS, "deferred missing", "dead letter missing"))
+def test_half_a_transaction_keeps_other_records(counters: TopicHarness, client: RawClient, case: str) -> None:
+    sent, visible, hidden = PARTS[case]
+    counters.send(*increment_commands(2))
+    run_plan(counters.plan())
+    decide_hanging(counters, client, [sent], visible, hidden)
+    with short_read_timeout(), running_owners(counters.plan()) as owner:
+        assert owner.error() is None
+        (note,) = owner.notes()
+    assert "KAFKA-20734" in note and ("it is committed" in note) is bool(visible)
+    entries = [
+        read_deferral(record.key or b"", record.value or b"").id for record in counters.records("deferred")
+    ]
+    letters = counters.records("dead-letters")
+    assert (entries, len(letters)) == ((["later"], 0) if sent is DEFERRED_COMMAND else ([], 1))
+    assert [outcome.data.offset for outcome in counters.outcomes()] == [
+        record.offset for record in counters.records("commands")
+    ]
+    assert counters.violations() == []
