@@ -36,7 +36,7 @@ class BatchEncryption:
     def decryptor_for(
         self, decision: DecisionInProgress, envelope: CommandEnvelope
     ) -> Callable[[bytes], bytes] | None:
-        """Return the function with which check 7 (`read_data`) decrypts a command's data; None for a reserved command.
+        """Return the function that decrypts data for `read_data` (check 7); None for a reserved command.
 
         Only owners encrypt members, in commands that they resubmit. The function raises `CheckFailed` for an encrypted
         member from a client, and if the key was erased while the command was deferred.

@@ -33,9 +33,9 @@ from cqrs_cli.observer import reached
 TRANSACTION_TIMEOUT = 20.0
 
 #: Timeout in seconds for the coordinator's answer when a position is added or a transaction is committed. It usually
-#: takes milliseconds, but the call may never return if the coordinator was lost. The timeout is shorter than the
-#: election of a new coordinator (`broker.session.timeout.ms`, 9 s), because a new owner finds the new coordinator a
-#: second or two earlier than the waiting call would.
+#: takes milliseconds, but the call may never return if the coordinator was lost. The timeout ends before
+#: a new coordinator is elected (`broker.session.timeout.ms`, 9 s): a new owner then finds the new coordinator a second
+#: or two earlier than the waiting call would.
 COORDINATOR_TIMEOUT = 4.0
 
 #: Timeout in seconds of one `flush`, which waits for delivery reports. After the timeout, the writer checks whether a
@@ -107,7 +107,7 @@ class TransactionalWriter:
         """Seconds since the current call to the broker should have returned; 0 if no call is overdue.
 
         librdkafka's `send_offsets_to_transaction` (2.16) ignores its timeout. If the coordinator was lost or is not up
-        yet, the call may wait for ever (confluentinc/librdkafka#5456, #5511): 3 of 14 producers did. Such a call ends
+        yet, the call may wait for ever (confluentinc/librdkafka#5456, #5511): in a test, 3 of 14 did. Such a call ends
         only with the process. So an owner reads its group's position before its first transaction: this read also waits
         for the coordinator, but has a timeout. Closing idle connections would prevent the endless wait, too, but then
         the first transaction after idle seconds took 1.7 to 4.7 s.
@@ -148,7 +148,7 @@ class TransactionalWriter:
                 if not kafka_error(error).retriable() or time.monotonic() > deadline:
                     raise
                 timeout = min(2 * timeout, _MAX_FENCE_TIMEOUT)
-        if timeout > _FIRST_FENCE_TIMEOUT:  # there was a retry, so the topic may have a new leader
+        if timeout > _FIRST_FENCE_TIMEOUT:  # during the retries, the leader may have changed
             self._call(self._producer.list_topics, self._lookup_topic, self._timeout)
         self._producer.poll(0)
         self._unreachable_errors.clear()
@@ -167,7 +167,7 @@ class TransactionalWriter:
             try:
                 yield transaction
             except KafkaException as error:
-                # After a failed record, `produce` refuses the next record: only this call raises the record's error.
+                # After a failed record, `produce` refuses the next record. Only `_send_offset` raises the error.
                 if kafka_error(error).code() == KafkaError._STATE and transaction.began_at is not None:
                     position = TopicPartition(self._lookup_topic, self._partition, 0)
                     self._send_offset(group, transaction.position or position)
@@ -200,8 +200,8 @@ class TransactionalWriter:
     def _start_portion(self, size: int) -> None:
         """Wait until the queued records are written, unless `size` more bytes fit into the same request.
 
-        So the next request is never ready while a request is in flight: librdkafka's sender thread would then not
-        sleep, but spin (2.16, `rd_kafka_toppar_producer_serve`). On two cores shared with the broker, this reduced the
+        So no request becomes ready while another is in flight. Otherwise librdkafka's sender thread would spin instead
+        of sleeping (2.16, `rd_kafka_toppar_producer_serve`). On two cores shared with the broker, this reduced the
         throughput of a backlog from 77,000 to 25,000 commands/s.
         """
         if self._queued_bytes + size > self._request_bytes:
@@ -246,8 +246,8 @@ class TransactionalWriter:
     def _finish(self, group: Consumer, position: TopicPartition, commits_position: bool = True) -> None:
         """Add the group's position to the open transaction, and commit the transaction. Raises `KafkaException`.
 
-        Without `commits_position` the position is added only if the delivery reports do not prove that all records were
-        written: the call that adds the position raises the error of a failed record.
+        Without `commits_position`, the position is left out if the delivery reports prove that all records were
+        written. Otherwise it is added after all, because this call raises the error of a failed record.
         """
         if commits_position:
             self._add_position(group, position)

@@ -21,7 +21,7 @@ from cqrs_cli.telemetry.datagrams import DatagramSender, encode_message
 class MonitoredThread(ABC):
     """A partition's thread: its current record, its listeners, and its result."""
 
-    #: Words for messages: the record that the user's code processes (command), and the processing (is being decided).
+    #: Words for messages, such as "command" and "is being decided": what the user's code processes, and its processing.
     noun: ClassVar[str]
     activity: ClassVar[str]
 
@@ -57,9 +57,9 @@ class MonitoredThread(ABC):
         return self.error is not None and not isinstance(self.error, TakenOverError)
 
     def end_if_stuck(self) -> None:
-        """End the whole process if a call to the broker does not return long after its timeout, or if a stopped process
-        holds the shard in the middle of a change: neither will ever end. The task calls this method several times a
-        second.
+        """End the whole process if it would wait forever: if a call to the broker has still not returned long after its
+        timeout, or if a stopped process (SIGSTOP) holds the shard in the middle of a change. The task calls this method
+        several times a second.
 
         The exit does no more harm than a crash: the driver submits the lost task again, and the new task quarantines
         the shard.

@@ -187,9 +187,10 @@ class Progress:
         }
 
     def is_silent(self, partitions: Sequence[RunPartition], timeout: float) -> bool:
-        """True if the owners of these partitions of aggregates have sent no report for `timeout` seconds.
+        """True if no owner of these partitions has sent a report for `timeout` seconds.
 
-        False if there is no such partition, or if an owner has not sent its first report yet.
+        Partitions of process managers do not count. False if no partition is left, or if an owner has not sent its
+        first report yet.
         """
         reports = self._submission_reports()
         aggregate_partitions = [partition for partition in partitions if isinstance(partition, Partition)]

@@ -63,7 +63,7 @@ def list_letters(
     aggregate: AggregateName,
     selection: LetterFilter,
     only_open: Annotated[
-        bool, option("--open", "Only commands that were not decided since; of each, the last dead letter.")
+        bool, option("--open", "Only commands that were not decided after their last dead letter.")
     ] = False,
     full: Annotated[bool, option("--full", "Also print each record as it was sent.")] = False,
 ) -> None:

@@ -93,10 +93,10 @@ def cancel_deferred(
     select_all: SelectAll = False,
     is_dry_run: DryRun = False,
 ) -> None:
-    """Cancel deferred commands: their outcome is rejected, CANCELLED.
+    """Cancel deferred commands: each is rejected, with the reason CANCELLED.
 
-    It sends a request for each command. If the command was decided before, the outcome of the request is rejected,
-    NOT_FOUND.
+    It sends a request for each command. If the command was decided before, the request is rejected, with the
+    reason NOT_FOUND.
     """
     _request_action(cli, aggregate, selection, select_all, is_dry_run, "cancel")
 

@@ -50,7 +50,7 @@ def describe(
         ),
     ] = "text",
 ) -> None:
-    """Describe commands, events and states: fields, types, defaults and values.
+    """Describe commands, events and states: their fields, types and defaults.
 
     -o json prints JSON Schema of the data. -o avro, json-schema and protobuf describe the whole records of an
     aggregate, or only the data of COMMAND. -o asyncapi describes topics and messages. The command needs no broker.

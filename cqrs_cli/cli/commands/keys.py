@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
     from cqrs_cli.keys.address import KeyRingAddress
 
-keys = subgroup("keys", "The keyring, whose owner can decrypt personal fields.")
+keys = subgroup("keys", "The keyring, which decrypts personal fields.")
 
 
 @command(keys, "init", examples=["cqrs keys init"])
 def init_keyring(cli: Cli) -> None:
-    """Create the keyring that the setting keyring names.
+    """Create the keyring at the address in the setting keyring.
 
     For file:PATH it writes a new file, readable only by its owner, with one key-encryption key of 64 random bytes. It
     never replaces a file. For env:NAME and exec:COMMAND it prints the content that you must store.

@@ -31,8 +31,8 @@ def rebuild(
     """Fold new shards (local states) from the log, while runs use the old shards.
 
     It uses one process per core, no Spark, and disk space for old and new shards. When all are complete, they replace
-    the old shards, which are moved aside. The active run keeps the old shards; the next run uses the new. Rebuild with
-    new code before you deploy it, if it invalidates shards.
+    the old shards, which are moved aside. The active run keeps the old shards; the next run uses the new. Rebuild
+    before you deploy code that invalidates the shards.
 
     With --partitions it prepares the shards of one aggregate for cqrs repartition.
     """

@@ -46,8 +46,8 @@ def replay(
 ) -> None:
     """Fold all events of an aggregate type, on Spark, and print a digest of the states.
 
-    Equal digests mean equal ids, versions and states. --at TIME folds each aggregate up to this time. FILE contains the
-    offset of each partition at which folding ends, or is a certificate.
+    Equal digests mean equal ids, versions and states. --at TIME folds each aggregate up to this time. --at @FILE
+    folds each partition up to its offset in FILE, or in a certificate.
 
     --out writes a row per aggregate: JSON Lines, or Parquet with a column per field of the state. Without --personal,
     personal fields have redacted values. docs/insight.md explains --at.

@@ -40,7 +40,7 @@ def trace(
 ) -> None:
     """Show the commands, outcomes, events and dead letters of a correlation, over all aggregates.
 
-    ID is the id of a correlation or a command; otherwise the id of an aggregate, whose correlations are then shown. An
+    ID is the id of a correlation, a command, or an aggregate: the command then shows the aggregate's correlations. An
     outcome is below its command, and a command is below the event that caused it.
 
     The command reads all records since --since, prints their number, and exits with 1 if it finds nothing. -o otlp

@@ -30,7 +30,7 @@ class VerifyOptions:
         str | None,
         option(
             "--longest-window DURATION",
-            "After a change of dedup_window: its longest value; set dedup_window to the shortest.",
+            "If dedup_window was changed: its longest value. Set dedup_window itself to the shortest.",
         ),
     ] = None
     incremental: Annotated[

@@ -21,7 +21,8 @@ class UpcastError(ValueError):
 def upcasters_of(decider: Decider[Any, Any, Any], events: Mapping[str, type[Event]]) -> dict[str, Upcaster]:
     """Return the decider's upcasters by the name of their event; raises `InvalidAggregate` for an invalid upcaster.
 
-    `events` are the current events by name. The upcaster of a current event gets old and new data.
+    `events` are the current events by name. If the event of an upcaster is still current, the upcaster gets data in the
+    old form and in the new form.
     """
     if not isinstance(decider.upcasters, Mapping):
         raise InvalidAggregate(

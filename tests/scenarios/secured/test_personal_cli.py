@@ -96,7 +96,7 @@ def test_rotating_needs_no_acl(
     reader = create_user(created_users, secured, decided_shop, "read")
     rotated = cqrs("keys", "rotate", "-o", "json")
     assert rotated.status == 0, rotated.err
-    KeyRingAddress.load.cache_clear()  # a new process reads the keyring again
+    KeyRingAddress.load.cache_clear()  # as in a new process, which would read the keyring again
 
     def keys_by_kek() -> dict[str, int]:
         result = run_as(cqrs, reader, "keys", "status", "customer", "-o", "json")

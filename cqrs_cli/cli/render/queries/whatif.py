@@ -78,7 +78,7 @@ def whatif_report(
     rule_results: "Sequence[RuleResult]",
     locate: "Callable[[DifferenceKind], SourceLine]",
 ) -> Report:
-    """Return the differences and the exceeded rules. Examples are only positions: a pull request may be public.
+    """Return the differences and the exceeded rules. Examples contain no data: a pull request may be public.
 
     `locate` returns the line to annotate for a kind of difference.
     """

@@ -58,7 +58,7 @@ class Sqlite(FileDialect):
     def table_swap(self, engine: Engine, projection: str, new: DatabaseAddress) -> Iterator[Connection]:
         with engine.connect() as db:
             driver: Any = db.connection.driver_connection
-            driver.execute("PRAGMA foreign_keys=OFF")  # tables are recreated; references hold at the end
+            driver.execute("PRAGMA foreign_keys=OFF")  # the swap recreates tables, then they are valid
             with db.begin():
                 yield db
         self.reset_shadow_tables(engine, new)
