@@ -9,18 +9,16 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from confluent_kafka import (
-    TIMESTAMP_LOG_APPEND_TIME,
-    TIMESTAMP_NOT_AVAILABLE,
     Consumer,
     KafkaError,
     KafkaException,
-    Message,
     TopicPartition,
 )
 
 from cqrs_cli.core.context import Decisions, Forward, OutputRecord
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.kafka.delivery_report import DeliveryReport
 from cqrs_cli.kafka.expected_offsets import ExpectedOffsets
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.transactional import (
@@ -59,29 +57,6 @@ class WrittenEnds(NamedTuple):
     #: The event before the end `events`; None if this writer has written no event.
     last_event: Record | None = None
     last_outcome: Record | None = None  # the outcome before the end `outcomes`, or None
-
-
-class DeliveryReport:
-    """A callback for the delivery report of one record. It stores the report."""
-
-    def __init__(self) -> None:
-        self.error: KafkaError | None = None
-        self._offset: int | None = None
-        self._timestamp: tuple[int, int] = TIMESTAMP_NOT_AVAILABLE, 0
-
-    def __call__(self, error: KafkaError | None, message: Message) -> None:
-        self.error, self._offset, self._timestamp = error, message.offset(), message.timestamp()
-
-    def append_time(self) -> int | None:
-        """Return the broker's timestamp of the record, ms; None if the topic has the sender's timestamps."""
-        timestamp_type, timestamp = self._timestamp
-        return timestamp if timestamp_type == TIMESTAMP_LOG_APPEND_TIME else None
-
-    def offset(self) -> int:
-        """Return the offset of the record; raises `KafkaException` if the record was not written."""
-        if self.error is not None or self._offset is None or self._offset < 0:
-            raise KafkaException(self.error or KafkaError(KafkaError._FAIL, "the broker gave no offset"))
-        return self._offset
 
 
 class BatchTransaction:
