@@ -182,7 +182,8 @@ def _resolve(
             and (start := producers[log.topics.keys, keys_partition].get(writer.producer_id)) is not None
         ):
             traces = traces._replace(hidden_key=_command_of_keys(log, keys_partition, start))
-        hides_imported = writer.producer_id in producers[log.topics.deferred, log.partition]
+        hidden_entry = log.first_hidden_record("deferred")
+        hides_imported = hidden_entry is not None and hidden_entry.value is not None  # a probe has no value
         is_split_visible = (
             assigned_keys is not None
             and _repartitioning_traces(assigned_keys, claim, traces, hides_imported).is_visible
@@ -237,7 +238,9 @@ def _command_traces(
 
     def first_hidden_command(kind: Kind) -> int | None:
         record = log.first_hidden_record(kind)
-        return None if record is None else _command_of_record(kind, record.value)
+        if record is None or record.value is None:  # only a probe has no value: `FencedWriter.prove_log_ends`
+            return None
+        return _command_of_record(kind, record.value)
 
     hidden_forward = min(
         (

@@ -18,10 +18,12 @@ from msgspec.structs import replace
 from cqrs_cli.core.context import Decisions
 from cqrs_cli.deciding.deferred_commands import deferred_records
 from cqrs_cli.deciding.deferred_fold import deferred_entries
+from cqrs_cli.deciding.errors import explain_recreated_topic
 from cqrs_cli.deciding.inherit import drop_moved_keys, split_into_portions
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.kafka.readers import watermarks
+from cqrs_cli.kafka.write_errors import TopicRecreatedError
 from cqrs_cli.kafka.writer import BatchTransaction
 from cqrs_cli.keyspace.records import Begun, lineage_value
 from cqrs_cli.observer import reached
@@ -87,12 +89,15 @@ def drain_end(session: OwnerSession) -> int | None:
     acknowledged before the topics were extended. If this owner ends before its split, the next owner requests a new
     end, which may be greater.
     """
-    return session.log_end() if session.assigned_keys.phase == "settle" else None
+    return session.bounds("commands")[1] if session.assigned_keys.phase == "settle" else None
 
 
 def split(session: OwnerSession, cache: StateCache, position: int) -> None:
     """Hand over the keys that the next partition count assigns to a child. One transaction writes the `Split` to the
     partition history, and commits the claim with the next count. `position`: the offset of the next command to decide.
+
+    A split writes no decision whose offset would reveal that a stale leader returned the ends of the logs, and the
+    child would miss the last decisions. So the owner proves the ends first. Raises `UnreadRecordsError`.
     """
     cache.flush()
     assigned_keys, positions = session.assigned_keys, cache.positions
@@ -105,6 +110,10 @@ def split(session: OwnerSession, cache: StateCache, position: int) -> None:
     )
     claim = replace(session.current_claim(), partitions=record.after)
     reached("split.before")
+    try:
+        session.writer.prove_log_ends()
+    except TopicRecreatedError as error:
+        raise explain_recreated_topic(error, session.partition, position) from error
     with _transaction(session, cache, position, claim):
         session.writer.append_partition_history(lineage_value(record))
     reached("split.after")

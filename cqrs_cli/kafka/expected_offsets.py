@@ -104,11 +104,18 @@ class ExpectedOffsets:
         if self._error is not None:
             raise self._error
 
-    def complete_transaction(self) -> None:
-        """Register that the transaction is committed. In each log, a transaction marker follows the records."""
+    def complete_transaction(self, is_committed: bool = True) -> None:
+        """Register that the transaction is committed or aborted. In each log, a transaction marker follows the
+        records.
+        """
         for topic in self._reported_topics:
             self._next_offsets[topic] = self._reported_ends[topic] + 1
-            self._committed_topics.add(topic)
+            if is_committed:
+                self._committed_topics.add(topic)
+
+    def unproven_topics(self) -> list[str]:
+        """Return the topics that were read and have no committed record of this writer: their ends may be outdated."""
+        return [topic for topic in self._next_offsets if topic not in self._committed_topics]
 
     def reported_end(self, topic: str) -> int | None:
         """Return a lower bound of the log's end: the offset after the last reported record, or else the end up to which

@@ -37,6 +37,9 @@ PRODUCE_TIMEOUT = TRANSACTION_TIMEOUT / 2
 #: Limit in bytes, before compression, of one request to a topic.
 _REQUEST_BYTES = 1_000_000
 
+#: The key of a probe, in the form of the keys of the deferred topic. A probe has no value, and is never committed.
+_PROBE_KEY = b"probe/0"
+
 _value_of: Callable[[OutputRecord], bytes] = itemgetter(0)
 
 #: The header of a record in the keys or deferred topic with the offset of the first command of its batch.
@@ -120,6 +123,31 @@ class FencedWriter(TransactionalWriter):
         """Commit a position and its metadata without records; raises `KafkaException`."""
         self._begin()
         self._finish(group, self.group_position(offset, metadata))
+
+    @unwrapping_fatal_errors()
+    def prove_log_ends(self) -> None:
+        """Prove that the ends of `set_log_ends` are current: write a probe to each log without a committed record of
+        this writer, compare the offsets, and abort the transaction.
+
+        A log with such a record needs no probe. An abort there could even be fatal: if Kafka has omitted the marker of
+        the last commit, the abort also discards the committed records. Raises `UnreadRecordsError`,
+        `TopicRecreatedError` and `KafkaException`.
+        """
+        topics = self._expected.unproven_topics()
+        if not topics:
+            return
+        self._expected.start_transaction()
+        self._begin()
+        deadline = time.monotonic() + self._produce_timeout
+        for topic in topics:
+            report = self._expected.expect_records(topic, 1)
+            self._produce(topic, (None, _PROBE_KEY, 0), None, report, deadline)
+        self._call(self._producer.flush, self._timeout)
+        self._call(self._producer.abort_transaction, self._timeout)
+        self._check_offsets()
+        if not self._are_records_written():
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no probe was written to {topics}"))
+        self._expected.complete_transaction(is_committed=False)
 
     def _are_records_written(self) -> bool:
         return self._expected.are_all_reported()

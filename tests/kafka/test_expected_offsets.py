@@ -87,6 +87,19 @@ def test_gap_larger_than_a_marker_is_found(offsets: tuple[int, int]) -> None:
         expected_offsets.raise_if_misplaced()
 
 
+def test_missing_abort_marker_is_found() -> None:
+    """A commit of the next transaction would commit the aborted record, too."""
+    expected_offsets = ExpectedOffsets()
+    expected_offsets.set_log_ends({"t": 8})
+    report_delivery(expected_offsets, 1, 8)
+    expected_offsets.complete_transaction(is_committed=False)
+    assert expected_offsets.unproven_topics() == ["t"]
+    expected_offsets.start_transaction()
+    report_delivery(expected_offsets, 1, 9)
+    with pytest.raises(TopicRecreatedError):
+        expected_offsets.raise_if_misplaced()
+
+
 @given(st.integers(0, 100), st.integers(1, 300), st.integers(-300, 300).filter(bool))
 def test_any_other_offset_is_found(end: int, count: int, distance: int) -> None:
     expected_offsets = ExpectedOffsets()

@@ -46,6 +46,12 @@ class Partition:
         writer.fence()
         return writer
 
+    def reading_writer(self) -> FencedWriter:
+        """Return a writer that has read the logs."""
+        writer, log = self.writer(), PartitionLog(self.connection, self.topics, 0)
+        writer.set_log_ends(log.bounds("events")[1], log.bounds("outcomes")[1], log.bounds("deferred")[1])
+        return writer
+
     def write(self, writer: FencedWriter, text: str, letters: list[DeadLetter] | None = None) -> WrittenEnds:
         value = text.encode()
         piece = Decisions(0, [(value, b"k", 7)] * 2, [(value, b"k", 7)], letters or [])
@@ -141,9 +147,7 @@ def test_later_portions_report_refused_event(partition: Partition, later_events:
 def test_unread_records_prevent_the_commit(partition: Partition, kind: Kind) -> None:
     """A batch is not committed if another record was appended to its log after the writer's read."""
     for first in (True, False):
-        log = PartitionLog(partition.connection, partition.topics, 0)
-        writer = partition.writer()
-        writer.set_log_ends(log.bounds("events")[1], log.bounds("outcomes")[1], log.bounds("deferred")[1])
+        writer = partition.reading_writer()
         if not first:
             partition.write(writer, "one")
         before = partition.group_commit()
@@ -154,6 +158,27 @@ def test_unread_records_prevent_the_commit(partition: Partition, kind: Kind) -> 
             partition.write(writer, "two")
         assert partition.group_commit() == before
     assert b"two" not in partition.values(partition.topics.outcomes)
+
+
+@pytest.mark.parametrize("kind", ["events", "outcomes", "deferred"])
+def test_probe_reveals_unread_records(partition: Partition, kind: Kind) -> None:
+    writer = partition.reading_writer()
+    foreign = producer(partition.connection)
+    foreign.produce(partition.topics.name(kind), b"foreign", b"k", 0)
+    foreign.flush()
+    with pytest.raises(UnreadRecordsError):
+        writer.prove_log_ends()
+
+
+def test_probe_is_invisible(partition: Partition) -> None:
+    """A log with a committed record of the writer needs no further probe."""
+    writer = partition.reading_writer()
+    for text in ("one", "two"):
+        writer.prove_log_ends()
+        partition.write(writer, text)
+    assert partition.values(partition.topics.outcomes) == [b"one", b"two"]
+    log = PartitionLog(partition.connection, partition.topics, 0)
+    assert log.bounds("outcomes", "read_uncommitted")[1] == 6  # one probe, two outcomes, three markers
 
 
 @pytest.mark.covers("all-or-none")

@@ -15,8 +15,9 @@ detected before: outdated brokers, lost markers, poison commands, splits, and ow
    end of the outcomes must come from the read that gave the position: an outdated broker may have answered that read,
    and a current broker a later read. A current group offset would have revealed the outdated answer.
 4. **Split.** A split writes no outcome, so no record shows that the ends were read from an outdated broker, and the
-   child would miss the last decisions. So the owner proves the ends before it splits: it writes a record to the events
-   and outcomes, compares the offsets, and aborts the transaction.
+   child would miss the last decisions. So the owner proves the ends before it splits: it writes a record to each log
+   without a committed record of its own, compares the offsets, and aborts the transaction
+   (`kafka.writer.FencedWriter.prove_log_ends`).
 5. **Resolve.** A hidden record in any topic needs the command that caused it. If an outcome of this command or of a
    later command is visible, the transaction was committed. The group's offset proves this only if the position was due.
 6. **Poison commands.** A claim that loses `untried`, or changes its suspects, is due at once. So the claim of a dead

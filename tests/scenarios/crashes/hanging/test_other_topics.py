@@ -1,10 +1,11 @@
 """Kafka leaves a transaction open in the deferred topic or in the dead letters: no record of a decision is lost."""
 
 import pytest
+from confluent_kafka import TopicPartition
 
 from cqrs_cli.core.deferral.entry import read_deferral
 from tests.support.commands import FAR_FUTURE, CommandRecord, command, increment_commands
-from tests.support.hanging_transactions import Part, decide_hanging
+from tests.support.hanging_transactions import HangingTransaction, Output, Part, decide_hanging
 from tests.support.harness import TopicHarness
 from tests.support.owners import run_plan, running_owners
 from tests.support.raw_requests import RawClient
@@ -46,3 +47,22 @@ def test_half_a_transaction_keeps_other_records(counters: TopicHarness, client: 
         record.offset for record in counters.records("commands")
     ]
     assert counters.violations() == []
+
+
+@pytest.mark.covers("nothing-skipped")
+def test_hanging_probe_is_aborted(counters: TopicHarness, client: RawClient) -> None:
+    """Kafka has omitted the abort markers of `FencedWriter.prove_log_ends`."""
+    counters.send(*increment_commands(5))
+    run_plan(counters.plan())
+    topics = counters.topics
+    outputs = {
+        topic: Output(topic, 0, [(None, b"probe/0", 0)], ())
+        for topic in (topics.events, topics.outcomes, topics.deferred)
+    }
+    probe = HangingTransaction(
+        topics.transactional_id(0), topics.group, outputs, TopicPartition(topics.commands, 0, 5)
+    )
+    probe.write(counters.connection, client, (), outputs)
+    counters.send(*increment_commands(5, first=5))
+    run_plan(counters.plan())
+    counters.check()
