@@ -5,6 +5,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import Field
@@ -18,9 +19,8 @@ if TYPE_CHECKING:
 #: The largest number of rows of a query, and of events of a history.
 MAX_ROWS = 200
 
-#: The time in seconds for which a token is valid. A repeated call sends the same id again, so the time is far below the
-#: dedup window, after which owners would decide the command a second time.
-TOKEN_LIFETIME = 3600.0
+#: The longest time in seconds for which a token is valid.
+MAX_TOKEN_LIFETIME = 3600.0
 
 #: The accepted queries that are no `SELECT`: they list views or columns.
 _LISTING = re.compile(r"(?i)(SHOW VIEWS|DESCRIBE \w+)")
@@ -51,8 +51,12 @@ class _DryRun(NamedTuple):
 class AgentTools:
     """The tools, which run commands of `cqrs` with the cluster flags `flags`, such as ["-b", "kafka:9092"]."""
 
-    def __init__(self, flags: Sequence[str], clock: "Callable[[], float]" = time.time) -> None:
+    def __init__(
+        self, flags: Sequence[str], dedup_window: timedelta, clock: "Callable[[], float]" = time.time
+    ) -> None:
         self._flags, self._clock = flags, clock
+        # A repeated call sends the same id again. After the dedup window, owners would decide it a second time.
+        self._token_lifetime = min(MAX_TOKEN_LIFETIME, dedup_window.total_seconds() / 2)
         self._dry_runs: dict[str, _DryRun] = {}  # by token
 
     @property
@@ -162,18 +166,18 @@ class AgentTools:
         document = {"type": f"{aggregate}.{command}", "subject": id, "data": data}
         if expected_version is not None:
             document["expectedversion"] = expected_version
+        now = self._clock()
+        self._dry_runs = {key: run for key, run in self._dry_runs.items() if run.expires_at > now}
         if token is None:
             document["id"] = uuid7()
             result = await self._send(document, "--dry-run")
             token = secrets.token_hex(8)
-            self._dry_runs[token] = _DryRun(document, self._clock() + TOKEN_LIFETIME)
+            self._dry_runs[token] = _DryRun(document, now + self._token_lifetime)
             return {"sent": False, "token": token, "dry_run": result}
-        now = self._clock()
-        self._dry_runs = {key: run for key, run in self._dry_runs.items() if run.expires_at > now}
         dry_run = self._dry_runs.get(token)
         if dry_run is None or dry_run.command != document | {"id": dry_run.command["id"]}:
             raise UsageError(
-                "the token belongs to no dry run of this command within the last hour",
+                "the token belongs to no dry run of this command, or is expired",
                 "call send without token first, then with equal arguments",
             )
         return {"sent": True, "result": await self._send(dry_run.command, "--wait")}

@@ -17,4 +17,5 @@ def mcp(cli: Cli) -> None:
     from cqrs_cli.cli.agents.server import make_server
     from cqrs_cli.cli.agents.tools import AgentTools
 
-    make_server(AgentTools(cluster_flags(cli.flags)), cli.settings.mcp_allow_send).run("stdio")
+    tools = AgentTools(cluster_flags(cli.flags), cli.settings.dedup_window)
+    make_server(tools, cli.settings.mcp_allow_send).run("stdio")
