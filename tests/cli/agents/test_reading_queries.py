@@ -23,6 +23,9 @@ if TYPE_CHECKING:
         "SELECT identifier /* a */ ('ref' || 'lect')('java.lang.System', 'exit')",
         "SELECT TRANSFORM (1) USING -- a\n 'touch x' AS a",
         "MAP 1e-1DUSING'touch x' FROM VALUES (1)",
+        "reduce 1 u\u017fing /* ' */ r'touch x' FROM VALUES (1)",
+        "SELECT try_reflect('java.lang.System', 'exit')",
+        "SELECT system.builtin.reflect('java.lang.System', 'exit')",
     ],
 )
 def test_writing_queries_are_not_accepted(query: str) -> None:
@@ -37,6 +40,19 @@ def test_queries_become_limited_subqueries() -> None:
     )
     assert _read_only_query(" show views; ") == "show views"
     assert "USING" in _read_only_query("SELECT o.identifier, using FROM a AS o JOIN b USING (id)")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT o.antireflect, my_identifier (1) FROM o",
+        "SELECT o.identifier -- no parenthesis",
+        "SELECT * FROM o WHERE note = 'paid using \"card\"'",
+        "SELECT map(1, 2) FROM o JOIN b USING -- x\n (id)",
+    ],
+)
+def test_harmless_queries_are_accepted(query: str) -> None:
+    assert query in _read_only_query(query)
 
 
 @pytest.fixture
