@@ -1,15 +1,14 @@
 """The columns of rows that become commands. They are checked when a write is planned, before any row is sent."""
 
-import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.type_tree import tree_of
+from cqrs_cli.core.aggregate.type_tree import TypeNode, tree_of
 from cqrs_cli.errors import UsageError
 from cqrs_cli.formatting import did_you_mean
 from cqrs_cli.spark.columns import DATA, ENVELOPE, fields_as_columns, wire_type
-from cqrs_cli.spark.row_values import ConvertRowValue, accepts_binary, accepts_null, row_value_converter
+from cqrs_cli.spark.row_values import ConvertRowValue, accepts_null, has_binary_text, row_value_converter
 from cqrs_cli.spark.write_options import WriteOptions
 
 if TYPE_CHECKING:
@@ -21,10 +20,6 @@ ATTRIBUTES = tuple(
 )
 
 
-#: The type binary in the text of a column's type: in `array<binary>`, but not in `struct<binary:int>`.
-_BINARY = re.compile(r"\bbinary\b(?!:)")
-
-
 class CommandField(NamedTuple):
     """A field of a command, and the column with its values."""
 
@@ -32,7 +27,7 @@ class CommandField(NamedTuple):
     name: str  # name of the field in JSON
     required: bool  # True if the field has no default
     accepts_null: bool  # True if null is a value of the field
-    accepts_binary: bool  # True if the column may be binary
+    type: TypeNode
     convert: ConvertRowValue
 
 
@@ -45,7 +40,7 @@ def command_fields(aggregate: Aggregate, type_name: str) -> list[CommandField]:
             field.encode_name,
             field.required,
             accepts_null(node),
-            accepts_binary(node),
+            node,
             row_value_converter(node, (cls,)),
         )
         for column, (field, node) in zip(fields_as_columns("commands", cls), tree_of(cls).fields, strict=True)
@@ -62,10 +57,14 @@ def check_columns(schema: "StructType", aggregate: Aggregate, options: WriteOpti
         command = wire_type(aggregate, "commands", options.type)
         own_columns = [field.column for field in fields]
         required = [field.column for field in fields if field.required]
+        enclosing = (aggregate.commands[command],)
         for field in fields:
-            if not field.accepts_binary and _BINARY.search(text := types.get(field.column, "")):
+            if field.column in types and has_binary_text(
+                field.type, schema[field.column].dataType, enclosing
+            ):
                 raise UsageError(
-                    f"column {field.column} is {text}, which would be sent as Base64", "cast it to string"
+                    f"column {field.column} is {types[field.column]}, which would be sent as Base64",
+                    "cast it to string",
                 )
     known_columns = [*ATTRIBUTES, *own_columns]
     for name in types:

@@ -1,5 +1,6 @@
 """Converts values of rows to values of a command's fields. `field_types` converts in the opposite direction."""
 
+import re
 from collections.abc import Callable
 from math import isfinite
 from typing import Any
@@ -15,6 +16,9 @@ from cqrs_cli.spark.view_names import distinct_names
 ConvertRowValue = Callable[[Any], Any] | None
 
 
+#: The type binary in the text of a column's type: in `array<binary>`, but not in `struct<binary:int>`.
+_BINARY = re.compile(r"\bbinary\b(?!:)")
+
 _BINARY_TYPES = (msgspec_types.BytesType, msgspec_types.ByteArrayType, msgspec_types.MemoryViewType)
 
 
@@ -29,11 +33,33 @@ def accepts_null(node: TypeNode) -> bool:
     return isinstance(node.msgspec_type, msgspec_types.NoneType | msgspec_types.AnyType)
 
 
-def accepts_binary(node: TypeNode) -> bool:
-    """True if a column of the type may be binary: the type has bytes, or the column holds JSON."""
-    return _converter_of_value(node, ()) is _from_json or any(
-        isinstance(part.msgspec_type, _BINARY_TYPES) for part in node.all_nodes()
-    )
+def has_binary_text(node: TypeNode, column_type: Any, enclosing: tuple[type, ...]) -> bool:
+    """True if a binary column, or a binary part of it, belongs to a type that is neither bytes nor a JSON column.
+
+    JSON would contain such a value as Base64. `column_type`: Spark's `DataType` of the column. `enclosing`: as in
+    `row_value_converter`.
+    """
+    members = [part for part in node.parts if not isinstance(part.msgspec_type, msgspec_types.NoneType)]
+    if node.form == "union" and len(members) == 1:
+        return has_binary_text(members[0], column_type, enclosing)
+    if isinstance(node.msgspec_type, _BINARY_TYPES) or _converter_of_value(node, enclosing) is _from_json:
+        return False
+    match node.form, column_type.jsonValue():
+        case "list" | "set", {"type": "array"}:
+            parts = [(node.parts[0], column_type.elementType)]
+        case "dict", {"type": "map"}:
+            parts = list(zip(node.parts, (column_type.keyType, column_type.valueType), strict=True))
+        case "object", {"type": "struct"}:
+            enclosing = (*enclosing, node.msgspec_type.cls)
+            field_types = {name: field_type for name, _, field_type in _columns_of_fields(node)}
+            parts = [
+                (field_types[column.name], column.dataType)
+                for column in column_type
+                if column.name in field_types
+            ]
+        case _:
+            return _BINARY.search(column_type.simpleString()) is not None
+    return any(has_binary_text(part, part_type, enclosing) for part, part_type in parts)
 
 
 def row_value_converter(node: TypeNode, enclosing: tuple[type, ...]) -> ConvertRowValue:
@@ -89,13 +115,21 @@ def _has_values_of_one_type(node: TypeNode) -> bool:
     return any(all(isinstance(value, value_type) for value in values) for value_type in (str, int))
 
 
+def _columns_of_fields(node: TypeNode) -> list[tuple[str, str, TypeNode]]:
+    """Return (name in the column's struct, name in JSON, type) of the fields of a struct."""
+    names = distinct_names([field.encode_name for field, _ in node.fields], (), "data_{}")
+    return [
+        (name, field.encode_name, field_type)
+        for name, (field, field_type) in zip(names, node.fields, strict=True)
+    ]
+
+
 def _object_converter(node: TypeNode, enclosing: tuple[type, ...]) -> Callable[[Any], Any]:
     """Return the converter for a struct. It omits fields that are null but do not accept null."""
-    names = distinct_names([field.encode_name for field, _ in node.fields], (), "data_{}")
     inner_classes = (*enclosing, node.msgspec_type.cls)
     fields = {
-        name: (field.encode_name, accepts_null(field_type), row_value_converter(field_type, inner_classes))
-        for name, (field, field_type) in zip(names, node.fields, strict=True)
+        name: (encode_name, accepts_null(field_type), row_value_converter(field_type, inner_classes))
+        for name, encode_name, field_type in _columns_of_fields(node)
     }
 
     def convert(struct: dict[str, Any]) -> dict[str, Any]:

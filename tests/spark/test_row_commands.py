@@ -2,6 +2,7 @@
 
 import math
 import random
+from contextlib import nullcontext
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,14 @@ from typing import Any
 import msgspec
 import pyarrow  # noqa: TID253 - the rows come from it
 import pytest
-from pyspark.sql.types import StructType  # noqa: TID253
+from pyspark.sql.types import (  # noqa: TID253
+    ArrayType,
+    BinaryType,
+    DataType,
+    MapType,
+    StringType,
+    StructType,
+)
 
 import cqrs_cli as cqrs
 from cqrs_cli.client.producer import CommandProducer
@@ -25,6 +33,9 @@ from tests.support.harness import TopicHarness
 
 class Owner(msgspec.Struct, frozen=True):
     name: str = "?"
+    photo: bytes | None = None
+    extra: Any = None
+    parent: "Owner | None" = None
 
 
 class Deposit(cqrs.Command):
@@ -35,6 +46,8 @@ class Deposit(cqrs.Command):
     rate: float | None = None
     extra: Any = None
     owner: Owner = Owner()
+    range: tuple[int, int] | None = None
+    items: list[Any] = cqrs.field(default_factory=list)
 
 
 class Close(cqrs.Command):
@@ -282,12 +295,36 @@ def test_wrong_columns_are_named(options: dict[str, Any], columns: str, message:
         name, column_type = column.split()
         schema.add(name, column_type)
     with pytest.raises(UsageError) as raised:
-        check_columns(
-            schema,
-            ACCOUNT,
-            WriteOptions("account", "commands", **{"type": "Deposit"} | options),
-        )
+        check_columns(schema, ACCOUNT, WriteOptions("account", "commands", **{"type": "Deposit"} | options))
     assert str(raised.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("column", "column_type", "accepted"),
+    [
+        ("range", BinaryType(), True),
+        ("labels", MapType(StringType(), BinaryType()), True),
+        ("labels", MapType(BinaryType(), StringType()), False),
+        ("items", ArrayType(BinaryType()), True),
+        ("owner", StructType().add("photo", "binary").add("extra", "binary").add("parent", "binary"), True),
+        ("owner", StructType().add("name", "binary").add("extra", "string"), False),
+        ("note", ArrayType(BinaryType()), False),
+    ],
+)
+def test_json_columns_may_be_binary(column: str, column_type: DataType, accepted: bool) -> None:
+    schema = StructType()
+    for name in ("id", "subject", "amount"):
+        schema.add(name, "string")
+    schema.add(column, column_type)
+    expected = nullcontext() if accepted else pytest.raises(UsageError, match=f"column {column} is .*Base64")
+    with expected:
+        check_columns(schema, ACCOUNT, WriteOptions("account", "commands", type="Deposit"))
+
+
+def test_binary_json_is_sent() -> None:
+    columns = {"range": [b"[1, 2]"], "labels": [{"a": b'"x"'}], "items": [[b"{}"]]}
+    (command, _) = commands_of("Deposit", "a/", subject=["a"], amount=["1"], **columns)
+    assert command["data"] == {"amount": "1", "range": [1, 2], "labels": {"a": "x"}, "items": [{}]}
 
 
 @pytest.mark.parametrize(
