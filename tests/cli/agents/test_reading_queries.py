@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cqrs_cli.cli.agents.tools import QUERY_SETTINGS, _read_only_query
+from cqrs_cli.cli.agents.read_only_query import QUERY_SETTINGS, read_only_query
 from cqrs_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,16 +30,15 @@ if TYPE_CHECKING:
 )
 def test_writing_queries_are_not_accepted(query: str) -> None:
     with pytest.raises(UsageError, match="not accepted"):
-        _read_only_query(query)
+        read_only_query(query)
 
 
 def test_queries_become_limited_subqueries() -> None:
     assert (
-        _read_only_query("SELECT ';' AS a -- all\n;")
-        == "SELECT * FROM (\nSELECT ';' AS a -- all\n) LIMIT 201"
+        read_only_query("SELECT ';' AS a -- all\n;") == "SELECT * FROM (\nSELECT ';' AS a -- all\n) LIMIT 201"
     )
-    assert _read_only_query(" show views; ") == "show views"
-    assert "USING" in _read_only_query("SELECT o.identifier, using FROM a AS o JOIN b USING (id)")
+    assert read_only_query(" show views; ") == "show views"
+    assert "USING" in read_only_query("SELECT o.identifier, using FROM a AS o JOIN b USING (id)")
 
 
 @pytest.mark.parametrize(
@@ -52,7 +51,7 @@ def test_queries_become_limited_subqueries() -> None:
     ],
 )
 def test_harmless_queries_are_accepted(query: str) -> None:
-    assert query in _read_only_query(query)
+    assert query in read_only_query(query)
 
 
 @pytest.fixture
@@ -84,7 +83,7 @@ def session(spark: "SparkContext") -> "Iterator[SparkSession]":
 def test_spark_rejects_writes_and_files(session: "SparkSession", tmp_path: Path, query: str) -> None:
     (tmp_path / "secret.txt").write_text("secret")
     with pytest.raises(Exception, match=r"PARSE_SYNTAX_ERROR|TABLE_OR_VIEW_NOT_FOUND"):
-        session.sql(_read_only_query(query.format(folder=tmp_path))).collect()
+        session.sql(read_only_query(query.format(folder=tmp_path))).collect()
     assert [path.name for path in tmp_path.iterdir()] == ["secret.txt"]
 
 
@@ -93,4 +92,4 @@ def test_spark_rejects_writes_and_files(session: "SparkSession", tmp_path: Path,
 @pytest.mark.slow
 def test_queries_read_no_variables(session: "SparkSession") -> None:
     text = "${env:PATH} ${system:user.home}"
-    assert session.sql(_read_only_query(f"SELECT '{text}'")).first() == (text,)
+    assert session.sql(read_only_query(f"SELECT '{text}'")).first() == (text,)
