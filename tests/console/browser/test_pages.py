@@ -6,10 +6,13 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Route, expect
 
+from cqrs_cli.console.overview import partition_details
+from cqrs_cli.status.partition import PartitionOwner
 from tests.console.browser.conftest import ConsoleTab
 from tests.following.gateway.conftest import GatewayClient
 from tests.support.harness import TopicHarness
 from tests.support.owners import running_owners
+from tests.support.statuses import subscribed_partition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -134,6 +137,15 @@ def test_page_is_accessible(console: ConsoleTab, address: tuple[str, ...], text:
     page.emulate_media(color_scheme="dark")
     console.check_accessibility("color-contrast")
     console.picture("-".join((*address, "dark")))
+
+
+def test_silent_process_manager_is_marked(console: ConsoleTab) -> None:
+    silent = subscribed_partition(owner=PartitionOwner("run-7", since=1_000, silent_seconds=56))
+    process = {"sources": ["order"], "stopped": False, "partitions": [partition_details(silent)]}
+    document = {"processes": {"checkout": process}, "missing": []}
+    console.page.route("**/api/processes", lambda route: route.fulfill(json=document))
+    page = console.open("processes")
+    expect(page.get_by_role("cell", name="run-7")).to_have_text("run-7 silent for 56 s")
 
 
 def test_search_finds_texts_in_data(console: ConsoleTab) -> None:

@@ -22,7 +22,7 @@ export const SubscriptionTable = ({ name, partitions }) => html`
               <td class="number">${number(partition.position)}</td>
               <td class="number">${number(partition.end)}</td>
               <td class="number">${number(partition.lag)}</td>
-              <td class="owner">${typeof partition.owner === "string" ? html`<code>${partition.owner}</code>` : html`<${Owner} owner=${partition.owner} />`}</td>
+              <td class="owner">${typeof partition.owner === "string" ? html`<code>${partition.owner}</code>` : html`<${Owner} owner=${partition.owner} silence=${partition.owner?.silent_seconds} />`}</td>
               <td>
                 ${typeof partition.stopped_at === "number" && html`<${Badge} tone="error">stopped at ${partition.stopped_at}<//> `}
                 ${(partition.remarks ?? []).map((remark) => html`<div>${remark}</div>`)}
