@@ -125,7 +125,7 @@ class ConsoleApi:
         return response
 
     def _overview(self, gateway: Gateway, request: Request) -> Response:
-        query_parameters(request)
+        with_changes = flag_of(query_parameters(request, "changes"), "changes")
         if "text/event-stream" not in request.headers.get("accept", ""):
             return Response(self._encoder.document(), 200, _NO_STORE, "application/json")
         loop = asyncio.get_running_loop()
@@ -136,14 +136,14 @@ class ConsoleApi:
                 loop.call_soon_threadsafe(notify)
 
         self.sampler.on_sample = on_sample
-        return _stream(gateway, self._overviews(gateway))
+        return _stream(gateway, self._overviews(gateway, with_changes))
 
-    async def _overviews(self, gateway: Gateway) -> AsyncIterator[str]:
+    async def _overviews(self, gateway: Gateway, with_changes: bool) -> AsyncIterator[str]:
         sent: Sample | None = None
         while not gateway.is_stopping:
             wait_for_sample = self._notifier.subscribe()
             if self.sampler.sample is not sent:
-                sent, event = self._encoder.next_event(sent)
+                sent, event = self._encoder.next_event(sent if with_changes else None)
                 yield event
             while not await wait_for_sample(_KEEPALIVE_INTERVAL):
                 yield ": \n\n"

@@ -106,11 +106,12 @@ CONSOLE_PATHS: dict[str, Any] = {
     "/api/overview": _get(
         "overview",
         "The status of all partitions, counts of outcomes, and problems with their remedies",
+        ("changes", "true: the stream has events `changes`, too."),
         content={**_JSON_OBJECT, **_STREAM},
-        description="With `Accept: text/event-stream` an event follows each poll. An event `overview` has the whole "
-        "document. An event `changes` has the changed members of the document, and in `partitions` only the changed "
-        "partitions; `topic` and `partition` name a partition. The first event, and the first after partitions were "
-        "added or removed, is `overview`.",
+        description="With `Accept: text/event-stream` an event `overview` with the whole document follows each poll. "
+        "With `changes=true`, most events are `changes`. Such an event has the changed members of the document, and in "
+        "`partitions` only the changed partitions; `topic` and `partition` name a partition. The first event, and the "
+        "first after partitions were added or removed, is `overview`.",
     ),
     "/api/recent": _get(
         "recent",

@@ -27,12 +27,18 @@ def test_overview_has_status_and_remedy(console: ConsoleClient) -> None:
 
 
 def test_overview_follows_each_poll(console: ConsoleClient) -> None:
-    first, second = console.events("overview", 2)
+    first, second = console.events("overview?changes=true", 2)
     assert (first.name, second.name) == ("overview", "changes")
     assert second.data["time_ms"] > first.data["time_ms"]
     assert second.data["status"]["aggregates"]["bank_account"]["partitions"] == []
     points = console.get(f"recent?since_ms={first.data['time_ms']}")["points"]
     assert points[-1]["series"]["bank_account"]["lag"] == 1
+
+
+def test_overview_is_whole_by_default(console: ConsoleClient) -> None:
+    _, second = console.events("overview", 2)
+    assert second.name == "overview"
+    assert len(second.data["status"]["aggregates"]["bank_account"]["partitions"]) == 2
 
 
 def test_search_finds_ids_and_texts(console: ConsoleClient) -> None:
@@ -66,6 +72,7 @@ def test_search_stops_at_the_limit(console: ConsoleClient) -> None:
 @pytest.mark.parametrize(
     ("path", "status"),
     [
+        ("overview?changes=maybe", 400),
         ("search", 400),
         ("search?q=a&limit=0", 400),
         ("search?q=a&since=soon", 400),

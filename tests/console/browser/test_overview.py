@@ -33,7 +33,7 @@ def test_overview_follows_the_partitions(gateway: GatewayClient, console: Consol
         if len(recent) == 1:
             route.continue_()
 
-    console.page.route("**/api/overview", lose_first)
+    console.page.route("**/api/overview*", lose_first)
     console.page.route("**/api/recent*", hold_second)
     page = console.open("overview")
     row = page.get_by_role("row").filter(has=page.get_by_role("link", name="bank_account"))
@@ -67,7 +67,7 @@ def test_changed_partition_arrives(gateway: GatewayClient, console: ConsoleTab) 
         if len(streams) == 1:
             route.fulfill(body=body, content_type="text/event-stream")
 
-    console.page.route("**/api/overview", answer_first)
+    console.page.route("**/api/overview*", answer_first)
     page = console.open("overview")
     unchanged, row = (
         page.get_by_role("group", name="Partitions of bank_account").get_by_role("row").nth(n) for n in (1, 2)
@@ -76,6 +76,26 @@ def test_changed_partition_arrives(gateway: GatewayClient, console: ConsoleTab) 
     expect(row).to_contain_text("61 s")
     expect(unchanged.get_by_role("cell").nth(2)).to_have_text("0")
     expect(page.get_by_role("heading", name="Outcomes")).to_be_visible()
+
+
+def test_earlier_gateway_is_followed(gateway: GatewayClient, console: ConsoleTab) -> None:
+    """During an upgrade, a gateway without `changes` and `silent_runs` may answer."""
+    overview: dict[str, Any] = gateway.get("/api/overview").body
+    del overview["silent_runs"]
+    overview["status"]["aggregates"]["bank_account"]["standbys"] = ["later"]
+    body = f"event: overview\ndata: {json.dumps(overview)}\n\n"
+
+    def answer(route: Route) -> None:
+        if route.request.headers["accept"] != "text/event-stream":
+            route.continue_()
+        elif route.request.url.endswith("?changes=true"):
+            route.fulfill(status=400, json={"title": "unknown parameter"})
+        else:
+            route.fulfill(body=body, content_type="text/event-stream")
+
+    console.page.route("**/api/overview*", answer)
+    page = console.open("overview")
+    expect(page.get_by_text("standby later")).to_be_visible()
 
 
 def test_merged_changes_are_the_overview(console: ConsoleTab) -> None:

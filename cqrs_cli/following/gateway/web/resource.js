@@ -95,12 +95,12 @@ async function loadUntilAnswered(load, signal, set) {
 }
 
 /**
- * Call `onEvent` for each event of a stream, and `onOpen` after each connect. Another `path` or a new token opens another
- * stream.
+ * Call `onEvent` for each event of a stream, `onOpen` after each connect, and `onProblem` if a `Problem` ends the stream. Another
+ * `path` or a new token opens another stream.
  */
-export function useStream(path, { onEvent, onOpen }) {
+export function useStream(path, { onEvent, onOpen, onProblem }) {
   const handlers = useRef({});
-  handlers.current = { onEvent, onOpen };
+  handlers.current = { onEvent, onOpen, onProblem };
   const tokens = useTokenChanges();
   useEffect(() => {
     if (!path) return undefined;
@@ -109,7 +109,7 @@ export function useStream(path, { onEvent, onOpen }) {
       onEvent: (document, type) => handlers.current.onEvent(document, type),
       onOpen: () => handlers.current.onOpen?.(),
       signal: controller.signal,
-    }).catch(() => {}); // the page's own requests report the problem
+    }).catch((error) => handlers.current.onProblem?.(error)); // the page's own requests report the problem
     return () => controller.abort();
   }, [path, tokens]);
 }

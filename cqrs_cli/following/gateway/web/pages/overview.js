@@ -20,14 +20,16 @@ export function Page() {
   const [overview, setOverview] = useState(null);
   const [points, setPoints] = useState([]);
   const first = useResource((signal) => get("api/overview", {}, signal), []);
+  const [stream, setStream] = useState("api/overview?changes=true");
   const add = (further) => setPoints((old) => mergePoints(old, further));
   const catchUp = async () => add((await get("api/recent", { since_ms: points.at(-1)?.time_ms })).points);
-  useStream("api/overview", {
+  useStream(stream, {
     onEvent: (document, type) => {
       setOverview((old) => (type === "changes" ? mergeOverview(old, document) : document));
       if (document.point) add([document.point]);
     },
     onOpen: () => catchUp().catch(() => {}),
+    onProblem: ({ status }) => status === 400 && setStream("api/overview"), // an earlier gateway has no parameter
   });
   useEffect(() => {
     if (first.data) setOverview((old) => old ?? first.data);

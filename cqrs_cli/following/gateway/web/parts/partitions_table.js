@@ -51,7 +51,7 @@ function Row({ partition, time, silentRuns }) {
       <td class="number">${lag === null ? "–" : formatNumber(lag)}</td>
       <td class="number">${oldest ? formatDuration(Math.max(0, time - Date.parse(oldest)) / 1000) : "–"}</td>
       <td class="number">${latency === null || latency === undefined ? "–" : `${formatNumber(latency)} ms`}</td>
-      <td class="owner"><${Owner} owner=${owner} silence=${silentRuns[owner?.run]} /></td>
+      <td class="owner"><${Owner} owner=${owner} silence=${silentRuns?.[owner?.run]} /></td>
       <td>${standbys.join(", ")}</td>
       <td>${remarks.map((remark) => html`<div>${remark}</div>`)}</td>
     </tr>
