@@ -27,7 +27,7 @@ def projection_statuses(cluster: Connection, address: DatabaseAddress) -> list[P
     """
     if not dialect_of(address).database_exists(address):
         raise _no_projection_error(address)
-    engine = open_database(address)
+    engine = open_database(address, reads_only=True)
     try:
         rows, errors = _stored_positions(engine), read_errors(engine)
         rebuild_errors = _rebuild_errors(engine, address, {row[0] for row in rows})
@@ -92,7 +92,7 @@ def _rebuild_errors(
         with suppress(SQLAlchemyError, CqrsError):
             shadow = dialect.shadow_address(address, projection)
             if dialect.has_shadow_tables(live, shadow):
-                engine = open_database(shadow)
+                engine = open_database(shadow, reads_only=True)
                 try:
                     errors |= read_errors(engine)
                 finally:

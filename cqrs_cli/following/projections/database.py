@@ -36,11 +36,14 @@ def parse_database(url_text: str, root: Path, flag: str = "--to") -> DatabaseAdd
     return DatabaseAddress(url.render_as_string())
 
 
-def open_database(database: DatabaseAddress) -> Engine:
-    """Return an engine for the database. Within `forbid_transaction_end`, it rejects commit and rollback."""
+def open_database(database: DatabaseAddress, *, reads_only: bool = False) -> Engine:
+    """Return an engine for the database. Within `forbid_transaction_end`, it rejects commit and rollback.
+
+    `reads_only`: it creates no database file.
+    """
     dialect = dialect_of(database)
     try:
-        engine = dialect.open_engine(database)
+        engine = dialect.open_reader(database) if reads_only else dialect.open_engine(database)
     except (NoSuchModuleError, ModuleNotFoundError) as error:
         raise ConfigurationError(
             f"{error}", f"install it: pip install 'cqrs-cli[{dialect.extra}]'"

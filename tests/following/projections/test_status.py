@@ -5,14 +5,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy.exc import SQLAlchemyError
 
 from cqrs_cli.cli.main import main
 from cqrs_cli.errors import ConfigurationError, CqrsError
-from cqrs_cli.following.projections.database import parse_database
+from cqrs_cli.following.projections.database import open_database, parse_database
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
+from cqrs_cli.following.projections.databases.files import database_file
+from cqrs_cli.following.projections.databases.known import dialect_of
 from cqrs_cli.following.projections.prepare import prepare_projection, stable_ends
 from cqrs_cli.following.projections.runner import project_partitions
-from cqrs_cli.following.projections.stored_errors import StoredError
+from cqrs_cli.following.projections.stored_errors import StoredError, read_errors
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.settings import load_settings
 from cqrs_cli.status.projections import projection_statuses
@@ -80,6 +83,31 @@ def test_status_shows_projections_lag(
     output = capfd.readouterr().out
     assert f"{topics.events} 0" in output and f"{topics.events} 1: at {error['time']}: it raised" in output
     assert f"{topics.events} 0: rebuild failed at {rebuild_error['time']}: the rebuild raised" in output
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    "kind", ["sqlite_database", pytest.param("duckdb_database", marks=pytest.mark.database)]
+)
+def test_status_creates_no_shadow_file(
+    connection: Connection,
+    prefix: str,
+    kind: str,
+    request: pytest.FixtureRequest,
+) -> None:
+    database: DatabaseAddress = request.getfixturevalue(kind)
+    create_order_topics(connection, prefix, partitions=1)
+    settings = load_settings({"topic_prefix": prefix}, ROOT)
+    prepare_projection(settings, connection, recent_orders(), database, print)
+    address = dialect_of(database).shadow_address(database, "recent_orders")
+    shadow = database_file(address)
+    shadow.touch()
+    status = projection_statuses(connection, database)[0]
+    assert (status.rebuild_error, shadow.stat().st_size) == (None, 0)
+    shadow.unlink()
+    with pytest.raises(SQLAlchemyError):
+        read_errors(open_database(address, reads_only=True))
+    assert not shadow.exists()
 
 
 def test_database_without_positions_exits_3(tmp_path: Path) -> None:

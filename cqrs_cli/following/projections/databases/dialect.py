@@ -59,6 +59,10 @@ class Dialect(ABC):
     def open_engine(self, database: DatabaseAddress) -> Engine:
         """Return an engine with the transaction isolation that projections need."""
 
+    def open_reader(self, database: DatabaseAddress) -> Engine:
+        """Return an engine that only reads, and creates no database file."""
+        return self.open_engine(database)
+
     # Errors of the driver
 
     @abstractmethod

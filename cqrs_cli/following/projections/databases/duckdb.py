@@ -47,7 +47,14 @@ class DuckDb(FileDialect):
     tasks = 1  # several tasks would only wait for each other
 
     def open_engine(self, database: DatabaseAddress) -> Engine:
-        options = {"config": {"threads": 1}}  # batches are small, and tasks share the cores
+        return self._open(database, reads_only=False)
+
+    def open_reader(self, database: DatabaseAddress) -> Engine:
+        return self._open(database, reads_only=True)
+
+    def _open(self, database: DatabaseAddress, reads_only: bool) -> Engine:
+        config = {"threads": 1}  # batches are small, and tasks share the cores
+        options = {"config": config, "read_only": reads_only}
         engine = create_engine(database.url, connect_args=options, poolclass=NullPool)
         file_lock = _FILE_LOCKS[str(database_file(database))]
 

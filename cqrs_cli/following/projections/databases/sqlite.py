@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Executable, Table, create_engine, event
+from sqlalchemy import Connection, Engine, Executable, Table, create_engine, event, make_url
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.pool import NullPool
 
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.dialect import READ_ONLY, RetryPolicy
-from cqrs_cli.following.projections.databases.files import FileDialect
+from cqrs_cli.following.projections.databases.files import FileDialect, database_file
 
 #: Begins a transaction with the write lock. Two transactions that read first, and write later, could deadlock.
 _IMMEDIATE = "BEGIN IMMEDIATE"
@@ -39,6 +39,20 @@ class Sqlite(FileDialect):
         }  # `_begin` begins transactions
         engine = create_engine(database.url, connect_args=arguments, poolclass=NullPool)
         event.listen(engine, "connect", _enable_wal)
+        event.listen(engine, "begin", _begin)
+        return engine
+
+    def open_reader(self, database: DatabaseAddress) -> Engine:
+        """Return an engine that only reads, and creates no database file.
+
+        A connection in SQLite's mode `ro` would leave the auxiliary files behind, so the mode is `rw`.
+        """
+        url = make_url(database.url).set(
+            database=database_file(database).as_uri(), query={"mode": "rw", "uri": "true"}
+        )
+        arguments = {"timeout": database.lock_timeout, "isolation_level": None}
+        engine = create_engine(url, connect_args=arguments, poolclass=NullPool)
+        event.listen(engine, "connect", _reject_writes)
         event.listen(engine, "begin", _begin)
         return engine
 
@@ -81,6 +95,10 @@ def _enable_wal(connection: sqlite3.Connection, _: object) -> None:
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")
     connection.execute("PRAGMA foreign_keys=ON")
+
+
+def _reject_writes(connection: sqlite3.Connection, _: object) -> None:
+    connection.execute("PRAGMA query_only=ON")
 
 
 def _begin(connection: Connection) -> None:
