@@ -111,6 +111,31 @@ def deferred_entries(cache: FoldingCache) -> Iterator[Deferral]:
     yield from view.due_entries(MAX_TIMESTAMP, 2**31)
 
 
+def has_resubmitted_since(log: PartitionLog, topic_id: str, offset: int) -> bool:
+    """Return True if a visible entry names a command that was resubmitted at or after `offset` of the commands topic
+    `topic_id`.
+    """
+    return any(
+        entry is not None
+        and entry.resubmitted_offset is not None
+        and entry.resubmitted_topic_id == topic_id
+        and entry.resubmitted_offset >= offset
+        for records in log.read("deferred", *log.bounds("deferred"))
+        for _, entry in (entry_change(log, record) for record in records)
+    )
+
+
+def has_resubmitted_visibly(log: PartitionLog, topic_id: str, record: Record) -> bool:
+    """Return True if the entry in `record` names a resubmitted command that is visible in the commands topic
+    `topic_id`.
+    """
+    _, entry = entry_change(log, record)
+    if entry is None or entry.resubmitted_offset is None or entry.resubmitted_topic_id != topic_id:
+        return False
+    offset = entry.resubmitted_offset
+    return log.first_record("commands", offset, offset + 1) is not None
+
+
 def check_outcomes_kept(log: PartitionLog, cache: FoldingCache, start: int) -> None:
     """Raise `CorruptError` for a shard with deferred commands if retention has deleted outcomes that the shard has not
     folded: a deleted outcome may have ended an entry. The shard is then quarantined and rebuilt from the log. `start`:

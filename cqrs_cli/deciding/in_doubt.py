@@ -14,6 +14,7 @@ from cqrs_cli.core.deferral.document import read_forwardedfrom
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.outcome import DEAD_LETTER_OFFSET, read_outcome
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.deciding.deferred_fold import has_resubmitted_since, has_resubmitted_visibly
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin
@@ -123,14 +124,14 @@ def resolve_in_doubt(
     return is_committed is not None
 
 
-def hides_forwards(log: PartitionLog, children: Iterable[int]) -> bool:
-    """Return True if the partition's writer has an open transaction on the commands of one of these children. Call this
+def hides_commands(log: PartitionLog, partitions: Iterable[int]) -> bool:
+    """Return True if the writer of `log` has an open transaction on the commands of one of these partitions. Call this
     function after the fence: a transaction that is open after the fence was left open by Kafka.
     """
     with Admin(log.connection) as admin:
         writer_id = admin.producer_id_of(log.topics.transactional_id(log.partition))
-        producers = admin.open_producers((log.topics.commands, child) for child in children)
-    return any(writer_id in producers_of_child for producers_of_child in producers.values())
+        producers = admin.open_producers((log.topics.commands, partition) for partition in partitions)
+    return any(writer_id in open_producers for open_producers in producers.values())
 
 
 def _resolve(
@@ -188,7 +189,12 @@ def _resolve(
             assigned_keys is not None
             and _repartitioning_traces(assigned_keys, claim, traces, hides_imported).is_visible
         )
-        commit = is_split_visible or was_committed(traces)
+        first_resubmitted = producers[commands, log.partition].get(writer.producer_id)
+        commit = (
+            is_split_visible
+            or was_committed(traces)
+            or _is_resubmission_visible(log, topic_id, first_resubmitted)
+        )
         shared_with_writer = [
             log_partition for log_partition in shared_logs if writer.producer_id in producers[log_partition]
         ]
@@ -260,6 +266,18 @@ def _command_traces(
         hidden_deferred=_offset_in_header(log.first_hidden_record("deferred"), FIRST_COMMAND),
         hidden_dead_letter=_offset_in_header(log.first_hidden_record("dead-letters"), DEAD_LETTER_OFFSET),
     )
+
+
+def _is_resubmission_visible(log: PartitionLog, topic_id: str, first_resubmitted: int | None) -> bool:
+    """Return True if the in-doubt transaction resubmits deferred commands, and either the commands or their entries are
+    visible. `first_resubmitted`: the first hidden command of the partition's writer; None if it hides no command.
+    """
+    if first_resubmitted is not None:
+        return has_resubmitted_since(log, topic_id, first_resubmitted)
+    record = log.first_hidden_record("deferred")
+    if record is None or _offset_in_header(record, FIRST_COMMAND) is not None:
+        return False  # a batch has written the record
+    return has_resubmitted_visibly(log, topic_id, record)
 
 
 def _first_forwarded_command(log: PartitionLog, child: int, start: int) -> int | None:

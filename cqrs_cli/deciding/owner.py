@@ -170,7 +170,7 @@ class DecidingOwner:
         # (log start, high watermark) of each log; raises an error if a topic is missing.
         bounds = {kind: session.bounds(kind) for kind in KINDS}
         session.read_assigned_keys()
-        session.check_forwards()
+        session.check_commands()
         with session.explaining_stalls():
             log_state, last_outcome = read_log_state(
                 session.log, session.aggregate_topics, bounds, *group_commit, session.assigned_keys

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from cqrs_cli.core.decide import Batch
 from cqrs_cli.deciding.errors import explain_log_stall
-from cqrs_cli.deciding.in_doubt import hides_forwards
+from cqrs_cli.deciding.in_doubt import hides_commands
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.consumer_pool import ConsumerPool
@@ -74,23 +74,26 @@ class OwnerSession(Session[FencedWriter]):
             lineage_bounds = watermarks(self.uncommitted_consumer, aggregate_topics.topics.lineage, 0)
         self.assigned_keys = self.plan.read_assigned_keys(self.partition, lineage_bounds, self.log.pool)
 
-    def check_forwards(self) -> None:
-        """Raise `StalledError` if Kafka hides forwarded commands of this partition in a child's log.
+    def check_commands(self) -> None:
+        """Raise `StalledError` if Kafka hides commands of this partition's writer: forwarded commands in a child's log,
+        or resubmitted commands in the own log.
 
-        No other step reads the child's log. The writer's next transaction in this log would commit or abort the hidden
-        transaction, too.
+        No other step notices them: the owner does not read the child's log, and hidden commands in its own log may
+        belong to a client. The writer's next transaction in this log would commit or abort the hidden transaction, too.
         """
-        children_in_doubt = [
-            child for child in self.assigned_keys.child_partitions if self._has_open_forwards(child)
+        partitions_in_doubt = [
+            partition
+            for partition in (self.log.partition, *self.assigned_keys.child_partitions)
+            if self._has_open_transaction(partition)
         ]
-        if children_in_doubt and hides_forwards(self.log, children_in_doubt):
+        if partitions_in_doubt and hides_commands(self.log, partitions_in_doubt):
             raise StalledError(
-                f"an open transaction hides commands that {self.log.log_name('commands')} forwarded"
+                f"an open transaction hides commands that {self.log.log_name('commands')} forwarded or resubmitted"
             )
 
-    def _has_open_forwards(self, child: int) -> bool:
-        """Return True if a transaction of any client is open on the commands of a child."""
-        return replace_log(self.log, partition=child).has_open_transaction(
+    def _has_open_transaction(self, partition: int) -> bool:
+        """Return True if a transaction of any client is open on the commands of a partition."""
+        return replace_log(self.log, partition=partition).has_open_transaction(
             self.consumer, self.uncommitted_consumer, "commands"
         )
 

@@ -102,6 +102,12 @@ OWNERSHIP = [
         "tests/deciding/test_in_doubt.py::test_visible_outcome_commits_other_records",
     ),
     Mutation(
+        "a resubmission is aborted although a part of it is visible",
+        "cqrs_cli/deciding/in_doubt.py",
+        (("            or _is_resubmission_visible(log, topic_id, first_resubmitted)\n", ""),),
+        "tests/scenarios/crashes/hanging/test_other_topics.py::test_half_a_resubmission_is_resolved",
+    ),
+    Mutation(
         "a hanging call to the broker is never given up",
         "cqrs_cli/ownership/monitored_thread.py",
         (("overdue_seconds > self.timing.overdue_timeout and", "False and"),),

@@ -134,8 +134,8 @@ REPARTITIONING = [
     Mutation(
         "hidden forwarded commands are not searched for",
         "cqrs_cli/deciding/owner.py",
-        (("        session.check_forwards()\n", ""),),
-        f"{_HANGING_TRANSACTION_TESTS}::test_half_a_repartitioning_is_resolved[moved commands missing]",
+        (("        session.check_commands()\n", ""),),
+        f"{_HANGING_TRANSACTION_TESTS}::test_half_a_repartitioning_is_resolved[forwarded commands missing]",
     ),
     Mutation(
         "a forwarded command may exceed the size limit",

@@ -12,6 +12,7 @@ from confluent_kafka import TopicPartition
 from msgspec.structs import replace
 
 from cqrs_cli.core.context import Decisions, OutputRecord
+from cqrs_cli.core.deferral.entry import read_deferral
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
@@ -131,6 +132,28 @@ def decide_hanging(
         outputs["keys"] = _keys(harness, decided, harness.records("commands")[-count:])
     _, claim = harness.position_and_claim()
     end = harness.records("commands")[-1].offset + 1
+    committed_offset = TopicPartition(topics.commands, 0, end, "" if claim is None else claim.metadata())
+    hanging = HangingTransaction(topics.transactional_id(0), topics.group, outputs, committed_offset)
+    hanging.write(harness.connection, broker, visible, hidden)
+
+
+def resubmit_hanging(
+    harness: TopicHarness, broker: RawClient, visible: Collection[str], hidden: Collection[str]
+) -> None:
+    """Resubmit the only deferred command at once. The parts of the transaction are `commands`, `deferred` and
+    `position`.
+    """
+    topics, (record,) = harness.topics, harness.records("deferred")
+    topic_id = harness.plan().topics[topics.aggregate].ids["commands"]
+    end, now = harness.stable_end("commands"), int(time.time() * 1000)
+    entry = read_deferral(record.key or b"", record.value or b"")
+    document = entry.resubmission_document(entry.deferredfrom(topic_id, 0))
+    resubmitted = replace(entry, due=0, resubmitted_offset=end, resubmitted_topic_id=topic_id)
+    outputs = {
+        "commands": Output(topics.commands, 0, [(document, entry.subject.encode(), now)]),
+        "deferred": Output(topics.deferred, 0, [(resubmitted.value(), entry.key.encode(), now)], []),
+    }
+    _, claim = harness.position_and_claim()
     committed_offset = TopicPartition(topics.commands, 0, end, "" if claim is None else claim.metadata())
     hanging = HangingTransaction(topics.transactional_id(0), topics.group, outputs, committed_offset)
     hanging.write(harness.connection, broker, visible, hidden)

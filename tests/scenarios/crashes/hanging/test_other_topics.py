@@ -1,11 +1,20 @@
 """Kafka leaves a transaction open in the deferred topic or in the dead letters: no record of a decision is lost."""
 
+import time
+
 import pytest
 from confluent_kafka import TopicPartition
 
 from cqrs_cli.core.deferral.entry import read_deferral
+from cqrs_cli.core.messages.timestamps import rfc3339
 from tests.support.commands import FAR_FUTURE, CommandRecord, command, increment_commands
-from tests.support.hanging_transactions import HangingTransaction, Output, Part, decide_hanging
+from tests.support.hanging_transactions import (
+    HangingTransaction,
+    Output,
+    Part,
+    decide_hanging,
+    resubmit_hanging,
+)
 from tests.support.harness import TopicHarness
 from tests.support.owners import run_plan, running_owners
 from tests.support.raw_requests import RawClient
@@ -66,3 +75,33 @@ def test_hanging_probe_is_aborted(counters: TopicHarness, client: RawClient) -> 
     counters.send(*increment_commands(5, first=5))
     run_plan(counters.plan())
     counters.check()
+
+
+#: Visible and hidden parts of a transaction that resubmits a deferred command.
+RESUBMISSION_PARTS: dict[str, tuple[list[str], list[str]]] = {
+    "command missing": (["deferred", "position"], ["commands"]),
+    "entry visible": (["deferred"], ["commands", "position"]),
+    "entry missing": (["commands", "position"], ["deferred"]),
+    "command alone": ([], ["commands"]),
+    "nothing visible": ([], ["commands", "deferred", "position"]),
+}
+
+
+@pytest.mark.covers("deferred-once")
+@pytest.mark.parametrize(
+    "case", sample_cases(RESUBMISSION_PARTS, "command missing", "entry visible", "entry missing")
+)
+def test_half_a_resubmission_is_resolved(counters: TopicHarness, client: RawClient, case: str) -> None:
+    """If the transaction is aborted, the command stays deferred."""
+    visible, hidden = RESUBMISSION_PARTS[case]
+    due = rfc3339(time.time_ns() // 1_000_000 + 30_000)  # within the tolerance of the clocks
+    counters.send(command("counter.Increment", "b", "later", {"by": 1}, notbefore=due))
+    run_plan(counters.plan())
+    resubmit_hanging(counters, client, visible, hidden)
+    with short_read_timeout(), running_owners(counters.plan()) as owner:
+        assert owner.error() is None
+        (note,) = owner.notes()
+    assert "KAFKA-20734" in note and ("it is committed" in note) is bool(visible)
+    statuses = [outcome.data.status for outcome in counters.outcomes()]
+    assert statuses == ["deferred", *(["accepted"] if visible else [])]
+    assert counters.violations() == []
