@@ -11,6 +11,7 @@ from cqrs_cli.doctor.kafka_faults import check_internal_replicas, check_release,
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from tests.support.hanging_transactions import unverifying_broker
+from tests.support.waiting import eventually
 
 
 def topic(replication: int = 1, **configs: str) -> TopicInfo:
@@ -67,5 +68,6 @@ def test_unverified_transactions_are_a_warning(connection: Connection, tmp_path:
 
     assert transaction_checks(connection) == []
     with unverifying_broker(tmp_path) as unverifying:
-        (detail,) = transaction_checks(unverifying)
+        # The broker applies a changed setting in the background.
+        (detail,) = eventually(lambda: transaction_checks(unverifying))
     assert detail.startswith("broker 1 does not verify transactions")
