@@ -9,6 +9,7 @@ from typing import Any
 
 from cqrs_cli.doctor.check import Check
 from cqrs_cli.doctor.cluster import check_cluster
+from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.acls import RequiredAcl, Role
@@ -115,8 +116,15 @@ class User:
         grant(broker, name, self.acls)
         settings = load_settings({"command_config": broker.login(name)}, broker.folder)
         self.connection = Connection(broker.address("SASL"), settings.client_properties())
-        self.admin = Admin(self.connection)
+        self.admin: Admin = eventually(self._open_admin)
         eventually(lambda: not self.lacking_acls())
+
+    def _open_admin(self) -> Any:
+        """Return an admin client, or None while the broker does not know the user yet."""
+        try:
+            return Admin(self.connection)
+        except UnavailableError:
+            return None
 
     def lacking_acls(self) -> list[RequiredAcl]:
         """Return the ACLs that the user lacks now. A change takes the broker a moment."""
