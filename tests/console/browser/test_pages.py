@@ -1,5 +1,6 @@
 """Each page of the console in a real browser, on a gateway with a real broker."""
 
+import re
 import uuid
 from collections.abc import Callable
 
@@ -157,6 +158,23 @@ def test_search_finds_texts_in_data(console: ConsoleTab) -> None:
     console.picture("search")
     records.get_by_role("link", name="trace").first.click()
     expect(page).to_have_title("Trace flow-1 · cqrs")
+
+
+#: Leaves the overview while a plot waits for the frame in which it takes the size of its box.
+LEAVE_BEFORE_RESIZE = """
+const requestFrame = window.requestAnimationFrame;
+window.requestAnimationFrame = (call) => {
+  if (call.name === "resize") document.querySelector('nav a[href*="model"]').click();
+  return requestFrame(call);
+};
+"""
+
+
+def test_overview_can_be_left_before_plots_resize(console: ConsoleTab) -> None:
+    """Any error on the page fails the test at its end."""
+    console.page.add_init_script(LEAVE_BEFORE_RESIZE)
+    page = console.open("overview")
+    expect(page).to_have_title(re.compile("^Model"))
 
 
 def test_lost_search_can_be_repeated(gateway: GatewayClient, console: ConsoleTab) -> None:

@@ -1,7 +1,7 @@
 /** A plot of several lines over time. */
 
 import { formatRate } from "../format.js";
-import { html, useEffect, useRef } from "../html.js";
+import { html, useLayoutEffect, useRef } from "../html.js";
 import uPlot from "../vendor/uplot.js";
 
 const HEIGHT = 170;
@@ -40,7 +40,8 @@ export function Plot({ title, times, lines }) {
   const names = lines.map(({ name }) => name).join("\n");
   const data = [times.map((time) => time / 1000), ...lines.map(({ values }) => values)];
 
-  useEffect(() => {
+  // Preact runs the cleanup of `useEffect` after the next frame, in which `resize` would find no box.
+  useLayoutEffect(() => {
     const options = {
       width: box.current.clientWidth,
       height: HEIGHT,
@@ -63,7 +64,7 @@ export function Plot({ title, times, lines }) {
       plot.current.destroy();
     };
   }, [names]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     plot.current.setData(data);
     if (!(plot.current.cursor.left >= 0)) plot.current.setLegend({ idx: times.length - 1 }); // no pointer: the latest values
   }, [times]);
