@@ -27,10 +27,11 @@ def test_overview_has_status_and_remedy(console: ConsoleClient) -> None:
 
 
 def test_overview_follows_each_poll(console: ConsoleClient) -> None:
-    first, second = console.events("overview?changes=true", 2)
-    assert (first.name, second.name) == ("overview", "changes")
-    assert second.data["time_ms"] > first.data["time_ms"]
-    assert second.data["status"]["aggregates"]["bank_account"]["partitions"] == []
+    """An event after a missed poll, and after a first rate, contains more. Both happen on a busy machine."""
+    first, *later = console.events("overview?changes=true", 4)
+    changes = [event.data for event in later if event.name == "changes"]
+    assert first.name == "overview" and changes[-1]["time_ms"] > first.data["time_ms"]
+    assert [] in [data["status"]["aggregates"]["bank_account"]["partitions"] for data in changes]
     points = console.get(f"recent?since_ms={first.data['time_ms']}")["points"]
     assert points[-1]["series"]["bank_account"]["lag"] == 1
 
