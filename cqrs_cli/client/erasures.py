@@ -65,8 +65,8 @@ def repeated_erasures(lines: Iterable[bytes]) -> list[ReadyCommand]:
     """Return the commands that repeat the erasures in `lines`, one for each data key. The lines are from the file of
     erasures, or printed by `cqrs tail -o json`.
 
-    Each command names its data key. Otherwise it would also erase the data of a person who has come back since the
-    erasure, and who has a new key.
+    Each command names its data key. Otherwise it would also erase the data of a person with a new key, who has come
+    back since the erasure.
 
     Raises `UsageError`, with the line number, for an invalid line, and for a line whose data key is unknown.
     """

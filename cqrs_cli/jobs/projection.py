@@ -96,7 +96,7 @@ def _project_task(
     _: int,
     data: Iterable[int],
 ) -> Iterator[int]:
-    """Project these partitions on a Spark worker. The last two parameters are those of `Task`."""
+    """Project these partitions on a Spark worker. `Task` describes the last two parameters."""
     from cqrs_cli.following.projections.task import run_task
 
     root, aggregates = code_root(PACKAGE, plan.root), code_root(plan.package, plan.root)

@@ -252,7 +252,7 @@ def _own_task(
     _: int,
     data: Iterable[int],
 ) -> Iterator[int]:
-    """Own these partitions on a Spark worker. The last two parameters are those of `Task`."""
+    """Own these partitions on a Spark worker. `Task` describes the last two parameters."""
     from pyspark import TaskContext
 
     from cqrs_cli.runs.task import own_partitions

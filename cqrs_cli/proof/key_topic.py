@@ -1,6 +1,6 @@
 """Compares the data keys in the events with the keys topic, and with the states in shards.
 
-An owner may erase keys meanwhile. So a key of the events may be missing if a later event deletes it.
+An owner may erase keys during the verification. So a key of the events may be missing if a later event deletes it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator

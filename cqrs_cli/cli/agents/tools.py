@@ -1,4 +1,4 @@
-"""The tools of `cqrs mcp`. Their docstrings and annotations are what an agent reads."""
+"""The tools of `cqrs mcp`. An agent reads their docstrings and annotations."""
 
 import json
 import secrets

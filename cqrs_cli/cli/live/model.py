@@ -20,7 +20,7 @@ SORT_KEYS = {"n": "name", **{column.sort_key: column.name for column in COLUMNS 
 
 @dataclass(frozen=True, slots=True)
 class DisplayOptions:
-    """What the live display shows, as set by keys. `sort`: the column by which rows are sorted, or `name`."""
+    """The view of the live display, as set by keys. `sort`: the column by which rows are sorted, or `name`."""
 
     sort: str = "name"
     is_paused: bool = False

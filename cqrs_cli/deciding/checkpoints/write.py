@@ -36,7 +36,7 @@ def write_checkpoint(source: CheckpointSource, interval: float = 0.0) -> Manifes
             return None
         if newest_of_identity is not None and store.positions() == newest_of_identity.positions:
             return newest_of_identity
-        loss = source.loss()  # read again after the copy: an operator may accept a loss meanwhile
+        loss = source.loss()  # read again after the copy: an operator may accept a loss during the copy
         with temporary_folder(source.shard_folder, "copy") as copy_folder:
             store.copy(copy_folder)
             reached("checkpoint.copied")

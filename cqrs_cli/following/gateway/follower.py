@@ -41,7 +41,7 @@ _PARTITIONS_INTERVAL = 5.0
 
 class AggregateFollower:
     """Keeps the states and newest events of one aggregate up to date, from `start` to `close`, in all partitions. It
-    finds partitions that are added meanwhile.
+    finds partitions that were added since.
 
     Personal values are redacted in states, and null in buffered events. So the gateway stores no personal data.
     `decrypting_codec` decrypts events from the topic for the streams that may see personal values.

@@ -67,7 +67,7 @@ def _watch_tasks(
             unowned_partitions.restart(work.partition_names(partitions))
         lost_tasks, poll = group.lost_tasks(), poll or _ProgressPoll(work)
         if poll.is_late():
-            # Lost tasks are resubmitted even if the poll is late: the previous poll tells whether they made progress.
+            # Lost tasks are resubmitted even if the poll is late: the previous poll shows whether they made progress.
             progress, lost_tasks = None, group.lost_tasks()
         else:
             progress, poll = _polled_progress(poll, report), None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql.types import StructType
 
-#: The names of the columns of an event's location in the log, and of all columns before those of the event types.
+#: The names of the columns of an event's location in the log, and of all columns before the columns of the event types.
 LOCATION_NAMES = ("partition", "offset")
 ENVELOPE_NAMES = (*LOCATION_NAMES, "version", "time", *TEXT_COLUMNS)
 
@@ -36,7 +36,7 @@ class EventColumn(NamedTuple):
 def event_columns(aggregate: Aggregate) -> list[EventColumn]:
     """Return a column for each current event type that has fields, named after the type without the aggregate's prefix.
 
-    If the name equals that of another column, `_event` is appended. Case does not count, because Spark ignores it.
+    If another column has the same name, `_event` is appended. Case does not count, because Spark ignores it.
     """
     fields = {cls: field_columns(cls) for cls in aggregate.events.values()}
     named_classes = [

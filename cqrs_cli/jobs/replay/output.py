@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql.types import StructType
 
-#: The names of the columns before those of the state's fields.
+#: The names of the columns before the columns of the state's fields.
 _KEY_COLUMNS = ("id", "version", "time")
 
 #: The maximum number of aggregates in an Arrow batch for Spark.

@@ -15,7 +15,7 @@ _ANY = "any"
 
 _RULE = re.compile(r"(?P<differences>.+?)\s*>\s*(?P<limit>[0-9]+|[0-9]+(?:\.[0-9]+)?(?P<percent>%))")
 
-#: What a user may write, for errors.
+#: The accepted rules, for errors.
 RULE_FORMS = (
     f"RESULT->RESULT>N or KIND>N, with a kind of {', '.join(get_args(RuleKind))}, and % after N for a percentage: "
     "'accepted->rejected>0', 'any->rejected BUSINESS_RULE>5', 'state>1%'"

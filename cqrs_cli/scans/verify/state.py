@@ -165,7 +165,7 @@ class StateCheck:
             return False
 
     def _fold(self, cache: StateCache, end: int, verification: PartitionVerification) -> int:
-        """Fold events up to the offset `end` or the end of the log, whichever is lower; return this offset."""
+        """Fold events up to the lower of the offset `end` and the end of the log; return this offset."""
         start, last = self._log.bounds("events", "read_uncommitted")
         end = min(end, last)
         for records in self._read(max(cache.positions.events, start), end):

@@ -1,6 +1,6 @@
 """The task of `cqrs verify` on a worker: read one partition's topics with librdkafka, and verify them.
 
-The order of the steps matters if commands are decided meanwhile: the committed offset is read before and after the
+The order of the steps matters if owners decide during the task: the committed offset is read before and after the
 logs, so it is known which commands were certainly decided.
 """
 

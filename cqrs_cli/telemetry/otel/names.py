@@ -7,7 +7,7 @@ honoured: with `messaging/dup` spans also have the names of version 1.24.
 import os
 from typing import Any
 
-#: What a span does with a message: it sends the message, or it processes a message that was read.
+#: The operation of a span: to send a message, or to process a message that was read.
 SEND, PROCESS = "send", "process"
 
 #: The kinds of spans.

@@ -7,7 +7,7 @@
 3. A transaction moves the rows of `cqrs_arrived` into the positions table.
 
 If step 3 is missing after a crash, the next run finds `cqrs_arrived`, and does step 3 first. Until then the positions
-lag the tables, so no client that waits for an event returns too early. No run writes meanwhile, because step 1 has
+lag the tables, so no client that waits for an event returns too early. No run writes then, because step 1 has
 changed the owner of the positions. One session does all steps, under a lock that ends with the session. So no other run
 can start between two steps.
 """
@@ -61,7 +61,7 @@ _MIN_VERSION = (10, 6)
 _ARRIVED = "cqrs_arrived"
 _OLD = "cqrs_old_"
 
-#: Seconds that the table swap waits for open readers. New readers wait for the swap meanwhile.
+#: Seconds that the table swap waits for open readers. New readers wait for the swap.
 RENAME_TIMEOUT = 5
 
 #: Maximum length of a database name.
