@@ -42,7 +42,12 @@ def wait_for_split(
 ) -> bool:
     """Wait until the parent has split; return False if `is_stopping()` returns True before. `catch_up` is called
     between two polls of the partition history. Raises the errors of `Session.check_claim`.
+
+    After the wait, the claim is checked: a later owner that has written to the log would otherwise be reported as a
+    broker that returned another end of the log.
     """
+    if session.assigned_keys.phase != "wait":
+        return True
     topics, last_bounds, checked_at = session.aggregate_topics.topics, (0, 0), time.monotonic()
     while session.assigned_keys.phase == "wait":
         reached("owner.step", step="wait")
@@ -60,6 +65,7 @@ def wait_for_split(
             checked_at = now
         catch_up()
         time.sleep(_POLL_INTERVAL)
+    session.check_claim()  # another run may have taken over since the last check
     return True
 
 

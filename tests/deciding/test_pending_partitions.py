@@ -1,5 +1,6 @@
 """Pending child partitions fold before their activation, and the active run decides until they are ready."""
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -10,6 +11,8 @@ import pytest
 
 from cqrs_cli.deciding.pending_partitions import wait_for_pending_partitions
 from cqrs_cli.deciding.plan import Partition, Plan
+from cqrs_cli.deciding.session import OwnerSession
+from cqrs_cli.deciding.split import wait_for_split
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.connection.connection import Connection
@@ -122,3 +125,17 @@ def test_a_child_folds_while_it_waits(single: TopicHarness) -> None:
             single.send(*(with_stale_partition(sent, 1) for sent in round_commands(1)))
             eventually(lambda: store.get_value("inherited") != first_value)
             assert supervisor.measures.step == "wait"
+
+
+def test_later_claim_is_noticed_after_the_wait(single: TopicHarness) -> None:
+    """After the child's last check of its claim, another run takes over both partitions and splits the parent."""
+    run_plan(single.plan())
+    repartition_topics(single, 2)
+    plan = single.plan(timing=Timing(idle_check_interval=math.inf))
+    with OwnerSession(plan, CHILD, plan.claim(CHILD, 0), 1) as session:
+        session.connect()
+        session.writer.fence()
+        session.commit_position(0)
+        session.read_assigned_keys()
+        with pytest.raises(LaterClaim):
+            wait_for_split(session, lambda: False, lambda: run_plan(single.plan(machine="next")))

@@ -98,6 +98,12 @@ REPARTITIONING = [
         f"{_PENDING_PARTITION_TESTS}::test_a_child_folds_while_it_waits",
     ),
     Mutation(
+        "a child recovers after the split although another run has taken over",
+        "cqrs_cli/deciding/split.py",
+        (("    session.check_claim()  # another run may have taken over since the last check\n", ""),),
+        f"{_PENDING_PARTITION_TESTS}::test_later_claim_is_noticed_after_the_wait",
+    ),
+    Mutation(
         "catching up before the fence stops too early",
         "cqrs_cli/deciding/catch_up.py",
         (
