@@ -15,7 +15,7 @@ from tests.support import ROOT
 from tests.support.page import Page
 
 PAGE = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
-DEPLOY, REPARTITION, WATCH = Page("docs/operations.md").commands()
+COMMANDS = [line for block in Page("docs/operations.md").commands() for line in block]
 CODES = dict(re.findall(r"^\| ([\d, ]+) \| [^|]+ \| (yes|no)\b", PAGE, re.MULTILINE))
 
 
@@ -66,9 +66,7 @@ def test_unit_waits_for_the_last_checkpoint() -> None:
     assert "terminationGracePeriodSeconds: 60" in PAGE
 
 
-@pytest.mark.parametrize(
-    "line", [line for line in (*DEPLOY, *REPARTITION, *WATCH) if line.startswith("cqrs ")]
-)
+@pytest.mark.parametrize("line", [line for line in COMMANDS if line.startswith("cqrs ")])
 def test_documented_commands_are_valid(line: str) -> None:
     assert isinstance(main.parse(shlex.split(line)[1:]), Call)
 
