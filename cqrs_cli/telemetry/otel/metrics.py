@@ -1,5 +1,6 @@
 """Exports the metrics of a Prometheus registry by OTLP over HTTP, with the same names and labels."""
 
+import os
 import threading
 import time
 from collections import defaultdict
@@ -22,7 +23,8 @@ from opentelemetry.sdk.metrics.export import (
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric as Family
 
-from cqrs_cli.telemetry.otel.exporter import CLOSE_TIMEOUT, SCOPE, environment_number, process_resource
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.telemetry.otel.exporter import CLOSE_TIMEOUT, SCOPE, process_resource
 
 _CUMULATIVE = AggregationTemporality.CUMULATIVE
 
@@ -31,9 +33,10 @@ class MetricsExporter:
     """Exports all metrics of a registry at intervals, in a thread of its own, until it is closed."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        """Raises `ConfigurationError` if the interval in the environment is below 1 ms."""
+        self._interval = _export_interval()
         self._registry, self._exporter, self._resource = registry, OTLPMetricExporter(), process_resource()
         self._start, self._closing = time.time_ns(), threading.Event()
-        self._interval = environment_number("OTEL_METRIC_EXPORT_INTERVAL", 60_000) / 1000
         self._thread = threading.Thread(target=self._run, name="metrics by OTLP", daemon=True)
         self._thread.start()
 
@@ -53,6 +56,23 @@ class MetricsExporter:
         """Export for the last time, and end the thread, within a few seconds."""
         self._closing.set()
         self._thread.join(CLOSE_TIMEOUT)
+
+
+def _export_interval() -> float:
+    """Return the seconds between two exports: the milliseconds in the environment, or a minute if the variable has no
+    number, as the SDK does.
+    """
+    variable = "OTEL_METRIC_EXPORT_INTERVAL"
+    try:
+        milliseconds = int(os.environ.get(variable, ""))
+    except ValueError:
+        milliseconds = 60_000
+    if milliseconds < 1:
+        raise ConfigurationError(
+            f"{variable} is {milliseconds}: the interval must be at least 1 ms",
+            f"set {variable} to a number of milliseconds, for example 60000",
+        )
+    return milliseconds / 1000
 
 
 def otlp_metrics(families: Iterable[Family], start: int, now: int) -> Iterator[Metric]:
