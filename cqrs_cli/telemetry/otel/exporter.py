@@ -125,9 +125,11 @@ def current_trace() -> TraceContext | None:
 
 
 def environment_number(variable: str, default: int) -> int:
-    """Return the number in an environment variable; the default if it has no number, as the SDK does."""
-    text = os.environ.get(variable, "")
-    return int(text) if text.isdecimal() else default
+    """Return the integer in an environment variable; the default if it has none, as the SDK does."""
+    try:
+        return int(os.environ.get(variable, ""))
+    except ValueError:
+        return default
 
 
 def process_resource() -> Resource:

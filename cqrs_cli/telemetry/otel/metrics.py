@@ -1,6 +1,5 @@
 """Exports the metrics of a Prometheus registry by OTLP over HTTP, with the same names and labels."""
 
-import os
 import threading
 import time
 from collections import defaultdict
@@ -24,7 +23,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric as Family
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.telemetry.otel.exporter import CLOSE_TIMEOUT, SCOPE, process_resource
+from cqrs_cli.telemetry.otel.exporter import CLOSE_TIMEOUT, SCOPE, environment_number, process_resource
 
 _CUMULATIVE = AggregationTemporality.CUMULATIVE
 
@@ -59,14 +58,9 @@ class MetricsExporter:
 
 
 def _export_interval() -> float:
-    """Return the seconds between two exports: the milliseconds in the environment, or a minute if the variable has no
-    number, as the SDK does.
-    """
+    """Return the seconds between two exports; raises `ConfigurationError` for less than a millisecond."""
     variable = "OTEL_METRIC_EXPORT_INTERVAL"
-    try:
-        milliseconds = int(os.environ.get(variable, ""))
-    except ValueError:
-        milliseconds = 60_000
+    milliseconds = environment_number(variable, 60_000)
     if milliseconds < 1:
         raise ConfigurationError(
             f"{variable} is {milliseconds}: the interval must be at least 1 ms",
