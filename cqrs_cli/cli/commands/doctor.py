@@ -56,7 +56,7 @@ def doctor(
     --for selects the permissions to check; read means show, tail, trace, replay, export, verify, status and top. With
     --gateway it checks a running gateway, too.
 
-    The command exits with 0, or with the exit code of the first failure. docs/operations.md lists the checks.
+    The command exits with 0, or with the exit code of the first failure.
     """
     from cqrs_cli.doctor.check import exit_code, fail
     from cqrs_cli.doctor.gateway import parse_gateway
