@@ -182,7 +182,6 @@ def read_records(
 
 def fold_history(
     aggregate: Aggregate,
-    aggregate_id: str,
     records: Iterable[tuple[LogRange, Record]],
     is_included: StateFilter,
     *,

@@ -112,7 +112,7 @@ class OrderDemo:
         key, payment = self.order.encode(), self.aggregates[PAYMENT]
         ranges = history.find_ranges(self.connection, self.topics[PAYMENT], key, self.settings.partitioner)
         records = history.read_records(self.connection, key, ranges)
-        state = history.fold_history(payment, self.order, records, history.parse_at(None)).state
+        state = history.fold_history(payment, records, history.parse_at(None)).state
         return bool(msgspec.to_builtins(state)["status"] == "called off")
 
 

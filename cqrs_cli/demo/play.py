@@ -201,7 +201,7 @@ class BankDemo:
         key = id.encode()
         ranges = history.find_ranges(self.connection, self.topics, key, self.settings.partitioner)
         records = history.read_records(self.connection, key, ranges)
-        return history.fold_history(self.aggregate, id, records, history.parse_at(None))
+        return history.fold_history(self.aggregate, records, history.parse_at(None))
 
     def shard_tally(self) -> Tally:
         """Return the tally of all accounts in the owners' shards (LMDB); raises `CqrsError` if a shard is missing."""

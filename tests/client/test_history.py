@@ -28,7 +28,7 @@ def event(version: int, time: str = "", name: str = "Incremented") -> tuple[LogR
 
 
 def fold_events(at: str | None, *events: tuple[LogRange, Record]) -> AggregateHistory:
-    return fold_history(COUNTER, "c", events, parse_at(at))
+    return fold_history(COUNTER, events, parse_at(at))
 
 
 def test_events_are_folded_in_order() -> None:

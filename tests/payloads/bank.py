@@ -70,7 +70,7 @@ def account_history(bank: Bank, subject: str) -> AggregateHistory:
     harness, key = bank.harness, subject.encode()
     ranges = find_ranges(harness.connection, harness.topics, key, "murmur2")
     records = read_records(harness.connection, key, ranges)
-    return fold_history(harness.aggregate, subject, records, lambda history: True)
+    return fold_history(harness.aggregate, records, lambda history: True)
 
 
 @contextmanager

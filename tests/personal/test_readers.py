@@ -42,7 +42,7 @@ def read_history(people: People, connection: Connection, subject: str = "ann") -
     ranges = find_ranges(connection, topics, subject.encode(), "murmur2")
     with closing(decrypting_codec(connection, topics, aggregate, subject)) as codec:
         records = read_records(connection, subject.encode(), ranges, codec)
-        return fold_history(aggregate, subject, records, lambda _history: True)
+        return fold_history(aggregate, records, lambda _history: True)
 
 
 def data(history: AggregateHistory) -> list[Any]:

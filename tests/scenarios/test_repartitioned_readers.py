@@ -57,7 +57,7 @@ def test_history_includes_parent_partitions(repartitioned: TopicHarness) -> None
         key = subject.encode()
         ranges = find_ranges(repartitioned.connection, repartitioned.topics, key, "murmur2")
         records = read_records(repartitioned.connection, key, ranges)
-        history = fold_history(repartitioned.aggregate, subject, records, parse_at(None))
+        history = fold_history(repartitioned.aggregate, records, parse_at(None))
         assert [
             (event.aggregateversion, event.causationid) for event in history.events
         ] == expected_histories(0, 1, 2)[subject]

@@ -77,7 +77,7 @@ def show(
                 f"ids are case-sensitive; list them: cqrs show {aggregate}",
             )
         aggregate_history = histories.fold_history(
-            loaded_aggregate, id, chain(first_records, records), state_filter
+            loaded_aggregate, chain(first_records, records), state_filter
         )
     if at is not None and at.isdigit() and aggregate_history.version < int(at):
         raise UsageError(

@@ -166,9 +166,7 @@ async def _fold_document(
             records = histories.read_records(connection, key, ranges, codec, check_cancelled)
             if events:
                 records = _limit_bytes(records, gateway.limits.history_bytes)
-            history = histories.fold_history(
-                follower.aggregate, aggregate_id, records, is_included, events=events
-            )
+            history = histories.fold_history(follower.aggregate, records, is_included, events=events)
             active_keys = (codec.current_key(log_range.partition, aggregate_id) for log_range in ranges)
             active_key = next(filter(None, active_keys), None)
         document = histories.history_document(follower.aggregate.name, aggregate_id, history, events=events)

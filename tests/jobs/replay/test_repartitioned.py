@@ -78,7 +78,6 @@ def test_repartitioned_log_exports_in_order(log: GrowingCounters) -> None:
         ranges = find_ranges(log.connection, log.topics, subject.encode(), "murmur2")
         history = fold_history(
             load("counter", "aggregates", ROOT),
-            subject,
             read_records(log.connection, subject.encode(), ranges),
             parse_at(None),
         )

@@ -58,7 +58,7 @@ def test_replay_equals_earlier_live_state(spark: "SparkContext", bank: TopicHarn
         assert digest(until=time) == live_digest
         ranges = find_ranges(bank.connection, bank.topics, b"acc-1", "murmur2", positions)
         records = read_records(bank.connection, b"acc-1", ranges)
-        history = fold_history(bank.aggregate, "acc-1", records, parse_at(None))
+        history = fold_history(bank.aggregate, records, parse_at(None))
         assert (history.version, bank.aggregate.encode_state(history.state)) == (
             account.version,
             account.state,
