@@ -6,6 +6,7 @@ results together with the position up to which they are complete.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
@@ -17,6 +18,7 @@ from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keyspace.followed_key_space import FollowedKeySpace
 from cqrs_cli.keyspace.key_space import KeySpace, requested_key_space, visible_key_space
 
 _P = TypeVar("_P")
@@ -52,6 +54,12 @@ class SubscriptionPlan:
         return requested_key_space(
             self.connection, source.topics, self.partitioner, topic.partitions, REQUEST_TIMEOUT
         )
+
+    def follow_key_space(self, source: EventPartition, interval: float = 0.0) -> FollowedKeySpace:
+        """Return the key space of the aggregate, which is read again until the parent of a child partition has split.
+        `interval`: minimum seconds between two reads.
+        """
+        return FollowedKeySpace(partial(self.read_key_space, source), interval)
 
 
 def describe_events_topics(

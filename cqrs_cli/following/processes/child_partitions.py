@@ -5,13 +5,11 @@ the child, but a process manager that has read the parent up to the split must r
 """
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.following.processes.position import ProcessPosition, position_key
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.event_tail import EventPartition
-from cqrs_cli.keyspace.followed_key_space import FollowedKeySpace
 from cqrs_cli.ownership.claim import TERMINAL, Claim
 
 #: Seconds between two checks for a split of the partition.
@@ -33,7 +31,7 @@ class ChildPartitions:
             if (position := positions.get(position_key(self._source._replace(partition=partition))))
             is not None
         }
-        self._key_space = FollowedKeySpace(partial(plan.read_key_space, self._source), _HISTORY_INTERVAL)
+        self._key_space = plan.follow_key_space(self._source, _HISTORY_INTERVAL)
         self._pending = self._without_position(
             partition
             for partition in range(self._topic.partitions)

@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
-from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, Engine
@@ -43,7 +42,6 @@ from cqrs_cli.following.subscription import SubscriptionLoop
 from cqrs_cli.kafka.event_tail import EventPartition, Tail
 from cqrs_cli.kafka.fault import record_fault
 from cqrs_cli.kafka.readers import MissingPartitionError
-from cqrs_cli.keyspace.followed_key_space import FollowedKeySpace
 from cqrs_cli.observer import reached
 from cqrs_cli.state.evidence import Evidence, evidence
 
@@ -69,7 +67,7 @@ class Projector:
     ) -> None:
         self._plan, self._source, self._loaded, self._engine = plan, source, loaded_projection, engine
         self._open_tail, self._stopping = open_tail, stopping
-        self._key_space = FollowedKeySpace(partial(plan.read_key_space, source))
+        self._key_space = plan.follow_key_space(source)
         self.offset, self.limit, self.check_interval = 0, plan.batch, plan.ownership_interval
         self._end_offset = None if plan.end_offsets is None else plan.end_offsets[source]
         self._aggregate = loaded_projection.aggregates[source.aggregate]
