@@ -9,19 +9,17 @@ from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding.position import LogState, gap, inconsistency_error
 from cqrs_cli.deciding.recover import parse_outcome
+from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.topics.topics import AggregateTopics, Kind
-from cqrs_cli.keyspace.assigned_keys import AssignedKeys
+from cqrs_cli.kafka.topics.topics import Kind
 from cqrs_cli.ownership.claim import Claim, first_valid_offset
 
 
 def read_log_state(
-    log: PartitionLog,
-    aggregate_topics: AggregateTopics,
+    session: OwnerSession,
     bounds: Mapping[Kind, tuple[int, int]],
     committed: int | None,
     claim: Claim | None,
-    assigned_keys: AssignedKeys,
 ) -> tuple[LogState, Record | None]:
     """Return the state of a partition's logs, and the record of its last outcome. `bounds`: (log start, high watermark)
     of each log. `committed`, `claim`: the group's offset and the claim in its metadata.
@@ -29,6 +27,7 @@ def read_log_state(
     Raises `StalledError` for an open transaction that may hide an outcome, `ContradictionError` for a last outcome that
     cannot be read.
     """
+    log, aggregate_topics, assigned_keys = session.log, session.aggregate_topics, session.assigned_keys
     start, end = bounds["commands"]
     last_outcome_record, last_event = (
         log.last_record(kind, *bounds[kind]) for kind in ("outcomes", "events")

@@ -172,9 +172,7 @@ class DecidingOwner:
         session.read_assigned_keys()
         session.check_commands()
         with session.explaining_stalls():
-            log_state, last_outcome = read_log_state(
-                session.log, session.aggregate_topics, bounds, *group_commit, session.assigned_keys
-            )
+            log_state, last_outcome = read_log_state(session, bounds, *group_commit)
             next_offset = position(log_state, accepted_offset)
             if next_offset != accepted_offset:
                 check_last_decided(log_state)
