@@ -212,7 +212,6 @@ HISTORY_MODULES = {
 SPLIT_FILES = {
     "cqrs_cli/deciding/inherit.py",
     "cqrs_cli/deciding/repartition.py",
-    "cqrs_cli/deciding/split.py",
     "cqrs_cli/proof/parent_verification.py",
     "cqrs_cli/scans/verify/parents.py",
 }

@@ -25,7 +25,6 @@ from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.kafka.readers import watermarks
 from cqrs_cli.kafka.write_errors import TopicRecreatedError
 from cqrs_cli.kafka.writer import BatchTransaction
-from cqrs_cli.keyspace.records import Begun, lineage_value
 from cqrs_cli.observer import reached
 from cqrs_cli.ownership.claim import Claim
 
@@ -76,16 +75,16 @@ def import_deferred(session: OwnerSession, cache: StateCache, position: int) -> 
     reached("owner.step", step="adopt")
     with cache.reading():
         entries = list(deferred_entries(cache))
-    imported_count = 0
+    imported_count, activation = 0, session.assigned_keys.activation()
     for portion in split_into_portions(entries, IMPORT_BATCH, IMPORT_BATCH_BYTES):
         imported_count += len(portion)
         with _transaction(session, cache, position, session.current_claim()):
             session.writer.append_deferred(deferred_records({entry.key: entry for entry in portion}))
             if imported_count == len(entries):
                 reached("import.last")
-                session.writer.append_partition_history(lineage_value(Begun(session.partition.number)))
+                session.writer.append_partition_history(activation.encode())
         reached("import.chunk")
-    session.assigned_keys = session.assigned_keys.with_record(Begun(session.partition.number))
+    session.assigned_keys = session.assigned_keys.with_record(activation)
 
 
 def drain_end(session: OwnerSession) -> int | None:
@@ -121,7 +120,7 @@ def split(session: OwnerSession, cache: StateCache, position: int) -> None:
     except TopicRecreatedError as error:
         raise explain_recreated_topic(error, session.partition, position) from error
     with _transaction(session, cache, position, claim):
-        session.writer.append_partition_history(lineage_value(record))
+        session.writer.append_partition_history(record.encode())
     reached("split.after")
     session.own_claim = claim
     session.assigned_keys = assigned_keys.with_record(record)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from cqrs_cli.kafka.topics.partitioner import KeyFilter, Partitioner, partition_function, producer_partition
 from cqrs_cli.keyspace.lineage import PartitionLineage, Phase, Segment
-from cqrs_cli.keyspace.records import LineageRecord, Split
+from cqrs_cli.keyspace.records import Begun, LineageRecord, Split
 
 
 class AssignedKeys(NamedTuple):
@@ -75,6 +75,10 @@ class AssignedKeys(NamedTuple):
     def with_record(self, record: LineageRecord) -> "AssignedKeys":
         """Return the assigned keys after one more record of the partition history."""
         return self._replace(lineage=self.lineage.with_record(record))
+
+    def activation(self) -> Begun:
+        """Return the record with which the partition, as a child, ends the import of its deferred commands."""
+        return Begun(self.partition)
 
     def next_split(self, position: int, events: int, outcomes: int, deferred: int, clock: int) -> Split:
         """Return the next split of a partition in phase `settle`. The parameters are the fields of `Split`: the offsets

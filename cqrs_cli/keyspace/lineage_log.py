@@ -12,7 +12,7 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.consumer_pool import ConsumerPool, pooled_consumer
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keyspace.lineage import LineageError, PartitionLineage, fold_lineage
-from cqrs_cli.keyspace.records import Grow, LineageRecord, lineage_value, read_lineage_record
+from cqrs_cli.keyspace.records import Grow, LineageRecord, read_lineage_record
 
 
 class SeenLineage(NamedTuple):
@@ -112,7 +112,7 @@ def request_repartitioning(connection: Cluster, topics: Topics, request: Grow) -
     failures: list[object] = []
     client.produce(
         topics.lineage,
-        lineage_value(request),
+        request.encode(),
         None,
         0,
         lambda error, _: failures.append(error) if error else None,

@@ -22,6 +22,10 @@ class Grow(Struct, frozen=True, forbid_unknown_fields=True, rename={"before": "f
     time: str = ""
     by: str = ""  # the operator
 
+    def encode(self) -> bytes:
+        """Return the value of the record in Kafka."""
+        return encode_json(_RecordValue(grow=self))
+
 
 def children_of(partition: int, before: int, after: int) -> range:
     """Return the partitions that get keys from `partition` when `before` partitions become `after`: only 5 for
@@ -51,11 +55,19 @@ class Split(Struct, frozen=True, forbid_unknown_fields=True, rename={"before": "
         """The partitions that get keys."""
         return children_of(self.partition, self.before, self.after)
 
+    def encode(self) -> bytes:
+        """Return the value of the record in Kafka."""
+        return encode_json(_RecordValue(split=self))
+
 
 class Begun(Struct, frozen=True, forbid_unknown_fields=True):
     """A child has imported its inherited deferred commands, and decides from now on: `{"begun":{"partition":5}}`."""
 
     partition: _Partition
+
+    def encode(self) -> bytes:
+        """Return the value of the record in Kafka."""
+        return encode_json(_RecordValue(begun=self))
 
 
 LineageRecord = Grow | Split | Begun
@@ -70,17 +82,6 @@ class _RecordValue(Struct, frozen=True, forbid_unknown_fields=True, omit_default
 
 
 _decode = Decoder(_RecordValue).decode
-
-
-def lineage_value(record: LineageRecord) -> bytes:
-    """Return the value of the record."""
-    match record:
-        case Grow():
-            return encode_json(_RecordValue(grow=record))
-        case Split():
-            return encode_json(_RecordValue(split=record))
-        case Begun():
-            return encode_json(_RecordValue(begun=record))
 
 
 def read_lineage_record(value: bytes | None) -> LineageRecord:

@@ -14,7 +14,7 @@ from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.keyspace import key_space
 from cqrs_cli.keyspace.lineage_log import HIDDEN_RECORD_TIMEOUT, HiddenLineageError, read_lineage
-from cqrs_cli.keyspace.records import Split, lineage_value
+from cqrs_cli.keyspace.records import Split
 from cqrs_cli.ownership.timing import Timing
 from tests.deciding.repartitioned_counters import counters
 from tests.support.harness import TopicHarness
@@ -34,7 +34,7 @@ def open_split_transaction(harness: TopicHarness) -> Iterator[None]:
     writer = clients.producer(harness.connection, transactional_id=harness.topics.group)
     writer.init_transactions(10)
     writer.begin_transaction()
-    writer.produce(harness.topics.lineage, lineage_value(Split(0, 2, 4, 0, 0, 0, 0, 0)))
+    writer.produce(harness.topics.lineage, Split(0, 2, 4, 0, 0, 0, 0, 0).encode())
     assert writer.flush(10) == 0
     yield
     writer.commit_transaction(10)

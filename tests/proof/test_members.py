@@ -14,7 +14,7 @@ from cqrs_cli.core.deferral.entry import read_deferral
 from cqrs_cli.core.messages.json import encode_json, read_members
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.keyspace.lineage import PartitionLineage, fold_lineage
-from cqrs_cli.keyspace.records import lineage_value, read_lineage_record
+from cqrs_cli.keyspace.records import read_lineage_record
 from tests.core.deferral.world import World
 from tests.proof.deferral_histories import (
     CANCELLING,
@@ -143,7 +143,7 @@ REPARTITIONED = repartitioned_history()
 @given(st.data())
 def test_any_changed_history_is_found(data: st.DataObject) -> None:
     """Only the time and author of a request may differ, and the `deferred` of a split, if no record is in between."""
-    records = [lineage_value(growth) for growth in REPARTITIONED.lineage_records]
+    records = [growth.encode() for growth in REPARTITIONED.lineage_records]
     index = data.draw(st.integers(0, len(records) - 1))
     match data.draw(st.sampled_from(["drop", "double", "swap", "truncate", "change"])):
         case "drop":

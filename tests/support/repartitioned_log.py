@@ -12,7 +12,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import producer_partition
 from cqrs_cli.kafka.topics.topics import KINDS, LINEAGE_CONFIGS, Topics
 from cqrs_cli.keyspace.lineage import PartitionLineage
-from cqrs_cli.keyspace.records import Begun, Grow, LineageRecord, Split, lineage_value
+from cqrs_cli.keyspace.records import Begun, Grow, LineageRecord, Split
 from tests.support.eventlog import counter_event, create_topics
 from tests.support.partition_histories import partitions_that_decide
 from tests.support.waiting import eventually
@@ -85,7 +85,7 @@ class GrowingCounters:
 
     def _append_record(self, record: LineageRecord) -> None:
         self.lineage = self.lineage.with_record(record)
-        self._producer.produce(self.topics.lineage, lineage_value(record))
+        self._producer.produce(self.topics.lineage, record.encode())
         assert self._producer.flush(30) == 0
 
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from cqrs_cli.core.context import BatchContext
 from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.deferral.entry import read_deferral
-from cqrs_cli.keyspace.records import Begun, LineageRecord, Split, lineage_value
+from cqrs_cli.keyspace.records import Begun, LineageRecord, Split
 from cqrs_cli.ownership.claim import Claim
 from tests.deciding.repartitioned_counters import SUBJECTS, round_commands
 from tests.support.commands import CommandRecord
@@ -78,7 +78,7 @@ def advance_to(
 
 
 def _lineage_output(harness: TopicHarness, record: LineageRecord) -> Output:
-    return Output(harness.topics.lineage, 0, [(lineage_value(record), None, 0)])
+    return Output(harness.topics.lineage, 0, [(record.encode(), None, 0)])
 
 
 def _transaction(

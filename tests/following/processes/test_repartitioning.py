@@ -14,7 +14,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import require_all_partitions
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keyspace.added_partitions import add_partitions, create_lineage_topic
-from cqrs_cli.keyspace.records import Grow, LineageRecord, Split, lineage_value
+from cqrs_cli.keyspace.records import Grow, LineageRecord, Split
 from tests.following.processes.process_harness import (
     ProcessHarness,
     ThreadedRun,
@@ -32,7 +32,7 @@ class RepartitionedHarness(ProcessHarness):
 
     def _write_lineage(self, record: LineageRecord) -> None:
         producer = clients.producer(self.connection)
-        producer.produce(Topics("order", self.prefix).lineage, lineage_value(record))
+        producer.produce(Topics("order", self.prefix).lineage, record.encode())
         assert producer.flush(30) == 0
 
     def add_partition(self) -> None:
@@ -134,7 +134,7 @@ def test_hidden_split_allows_planning(harness: RepartitionedHarness) -> None:
     writer = clients.producer(harness.connection, transactional_id=harness.prefix)
     writer.init_transactions(10)
     writer.begin_transaction()
-    writer.produce(Topics("order", harness.prefix).lineage, lineage_value(Split(0, 1, 2, 0, 0, 0, 0, 0)))
+    writer.produce(Topics("order", harness.prefix).lineage, Split(0, 1, 2, 0, 0, 0, 0, 0).encode())
     assert writer.flush(10) == 0
     assert harness.plan().events_topics[harness.events].is_child_partition(1)
     writer.abort_transaction(10)
