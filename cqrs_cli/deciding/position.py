@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from cqrs_cli.errors import ContradictionError, CqrsError, UsageError
 from cqrs_cli.kafka.position_notation import format_position
-from cqrs_cli.keyspace.count_errors import partition_count_error
+from cqrs_cli.kafka.topics.count_errors import partition_count_error
 from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, UNKNOWN_TOPICS, AcceptedLoss, Claim
 
 

@@ -14,9 +14,9 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.position_notation import parse_position
 from cqrs_cli.kafka.readers import bounds
 from cqrs_cli.kafka.topics.acls import denied_acls_error, required_acls
+from cqrs_cli.kafka.topics.count_errors import partition_count_error
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.topics import AggregateTopics, TopicPlan, Topics
-from cqrs_cli.keyspace.count_errors import partition_count_error
 from cqrs_cli.keyspace.planned_key_space import PlannedKeySpace, plan_key_space
 from cqrs_cli.ownership.claim import Claim, next_run_epoch
 from cqrs_cli.ownership.committed_claims import committed_claims

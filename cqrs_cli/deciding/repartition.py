@@ -21,11 +21,12 @@ from cqrs_cli.kafka.admin.topics import Admin, find_with_extras
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.topics.acls import denied_acls_error, required_acls
 from cqrs_cli.kafka.topics.checks import missing_topics_error
+from cqrs_cli.kafka.topics.count_errors import count_covering
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Kind, Topics
 from cqrs_cli.keyspace.added_partitions import add_partitions, create_lineage_topic
 from cqrs_cli.keyspace.key_space import KeySpace
-from cqrs_cli.keyspace.lineage import PartitionLineage, count_covering
+from cqrs_cli.keyspace.lineage import PartitionLineage
 from cqrs_cli.keyspace.lineage_log import HIDDEN_RECORD_TIMEOUT, read_lineage, request_repartitioning
 from cqrs_cli.keyspace.planned_key_space import PlannedKeySpace
 from cqrs_cli.keyspace.records import Grow

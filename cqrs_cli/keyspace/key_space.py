@@ -14,9 +14,9 @@ from msgspec.structs import replace as replace_split
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.count_errors import unknown_count_error
 from cqrs_cli.kafka.topics.partitioner import KeyFilter, Partitioner, partition_for, producer_partition
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keyspace.count_errors import unknown_count_error
 from cqrs_cli.keyspace.key_history import KeyHistory, KeyStage
 from cqrs_cli.keyspace.lineage import PartitionLineage, Segment, Stage
 from cqrs_cli.keyspace.lineage_log import HIDDEN_RECORD_TIMEOUT, read_lineage, visible_lineage

@@ -247,13 +247,6 @@ class PartitionLineage:
         return next((assigned for assigned in later_assignments if assigned != partition), None)
 
 
-def count_covering(before: int, topic_partitions: int) -> int:
-    """Return the lowest multiple of `before` that is not below `topic_partitions`: the next count if topics were
-    extended by hand to `topic_partitions` partitions.
-    """
-    return before * -(-topic_partitions // before)  # rounded up
-
-
 def fold_lineage(records: Iterable[LineageRecord], count: int) -> PartitionLineage:
     """Fold the records of a lineage log; `count` is the number of partitions if the log contains no request."""
     lineage: PartitionLineage | None = None

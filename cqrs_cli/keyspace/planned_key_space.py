@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.consumer_pool import ConsumerPool
+from cqrs_cli.kafka.topics.count_errors import unknown_count_error
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
 from cqrs_cli.keyspace.assigned_keys import AssignedKeys
-from cqrs_cli.keyspace.count_errors import unknown_count_error
 from cqrs_cli.keyspace.lineage import PartitionLineage
 from cqrs_cli.keyspace.lineage_log import read_lineage, visible_lineage, visible_lineage_with_end
 

@@ -1,7 +1,13 @@
-"""The errors for topics whose partition count is not in the partition history."""
+"""The errors for partition counts that differ from a claim or from the partition history."""
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.keyspace.lineage import count_covering
+
+
+def count_covering(before: int, topic_partitions: int) -> int:
+    """Return the lowest multiple of `before` that is not below `topic_partitions`: the next count if topics were
+    extended by hand to `topic_partitions` partitions.
+    """
+    return before * -(-topic_partitions // before)  # rounded up
 
 
 def partition_count_error(aggregate: str, topic: str, before: int, after: int) -> ConfigurationError:
