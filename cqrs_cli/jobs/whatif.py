@@ -7,7 +7,7 @@ The job writes to no topic.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -21,22 +21,16 @@ from cqrs_cli.jobs.engine.driver_address import driver_address
 from cqrs_cli.jobs.engine.partition_job import result_accumulator, run_job, run_on_workers
 from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.jobs.engine.staging import LINES, Target, staged_writer
-from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.clients import unreachable_error
-from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
-from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
-from cqrs_cli.keyspace.key_space import read_key_space
 from cqrs_cli.proof.whatif.difference import HistoryDifference, Label
 from cqrs_cli.scans.guarded import guarded
-from cqrs_cli.scans.whatif.task import MAX_EXAMPLES, WhatifPlan, WhatifResult, simulate
+from cqrs_cli.scans.whatif.plan import WhatifPlan
+from cqrs_cli.scans.whatif.task import MAX_EXAMPLES, WhatifResult, simulate
 from cqrs_cli.telemetry.task_reports import JobProgress, TaskReports
 
 if TYPE_CHECKING:
     import pyarrow
     from pyspark import SparkContext
-
-    from cqrs_cli.settings.settings import Settings
 
 
 #: The maximum number of differences in an Arrow batch for Spark.
@@ -63,38 +57,6 @@ class WhatifSummary(NamedTuple):
     def differing_states(self) -> int:
         """The number of aggregates whose final state differs."""
         return sum(count for (kind, *_), count in self.counts.items() if kind == "state")
-
-
-def plan_whatif(
-    connection: Connection,
-    topics: Topics,
-    settings: "Settings",
-    module: str,
-    since: int | None = None,
-    until: int | None = None,
-    ends: Mapping[int, int] | None = None,
-) -> WhatifPlan:
-    """Return the plan to decide again the commands from the time `since` up to the time `until`, both in ms.
-
-    `module`: the module with the changed code. `ends`, instead of `until`: partition → the end offset of its commands.
-
-    Raises `ConfigurationError` for topics that are missing or set up wrongly.
-    """
-    with Admin(connection) as admin:
-        described_topics = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
-    return WhatifPlan(
-        connection,
-        described_topics,
-        settings.aggregates,
-        settings.root,
-        module,
-        settings.root,
-        DecisionSettings.of(settings),
-        read_key_space(connection, topics, settings.partitioner, described_topics.partitions),
-        since,
-        until,
-        ends,
-    )
 
 
 def decide_all_again(

@@ -10,13 +10,13 @@ from cqrs_cli.client.queries.simulation import Simulation
 from cqrs_cli.core.messages.payload_reference import PayloadReference, find_reference
 from cqrs_cli.errors import ContradictionError, PayloadUnavailableError
 from cqrs_cli.jobs.export.driver import exported_rows, plan_export
-from cqrs_cli.jobs.whatif import plan_whatif
 from cqrs_cli.kafka.admin.topics import Admin, find_topics
 from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail
 from cqrs_cli.kafka.topics.checks import aggregate_topics
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.keyspace.key_space import KeySpace
 from cqrs_cli.scans.replay.task import ReplayPlan, replay_part
+from cqrs_cli.scans.whatif.plan import plan_whatif
 from cqrs_cli.scans.whatif.task import WhatifResult, simulate
 from cqrs_cli.spark.offset_ranges import OffsetRange
 from cqrs_cli.spark.options import SourceKind

@@ -20,7 +20,7 @@ from cqrs_cli.core.stored import StoredState
 from cqrs_cli.deciding.packing import pack
 from cqrs_cli.deciding.plan import Plan, shards_folder_of
 from cqrs_cli.deciding.prepare import prepare
-from cqrs_cli.jobs.verify.driver import plan_verify, verify_in_process
+from cqrs_cli.jobs.verify.driver import verify_in_process
 from cqrs_cli.kafka import clients, offsets, readers
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
@@ -28,6 +28,7 @@ from cqrs_cli.kafka.topics.partitioner import producer_partition
 from cqrs_cli.kafka.topics.topics import Kind, TopicPlan, Topics
 from cqrs_cli.ownership.claim import Claim, parse_claim
 from cqrs_cli.ownership.timing import Timing
+from cqrs_cli.scans.verify.plan import plan_verify
 from cqrs_cli.settings.settings import Settings, load_settings
 from cqrs_cli.state.shard import open_readonly
 from cqrs_cli.state.shutdown_marker import MARKER_FILE

@@ -184,7 +184,7 @@ def _verify_erased(cli: Cli, names: list[str], options: VerifyOptions) -> list[C
 
 def _plan_verification(cli: Cli, aggregate: str, options: VerifyOptions) -> "VerificationPlan":
     """Plan the verification of the records that are committed now, with the aggregate's code if the project has it."""
-    from cqrs_cli.jobs.verify.driver import plan_verify
+    from cqrs_cli.scans.verify.plan import plan_verify
 
     longest_window = (
         duration_option("--longest-window", options.longest_window) if options.longest_window else None

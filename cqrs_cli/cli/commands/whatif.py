@@ -70,7 +70,8 @@ def whatif(
     docs/insight.md explains the differences and the rules of --fail-on.
     """
     from cqrs_cli import registry
-    from cqrs_cli.jobs.whatif import decide_all_again, plan_whatif
+    from cqrs_cli.jobs.whatif import decide_all_again
+    from cqrs_cli.scans.whatif.plan import plan_whatif
 
     properties = spark.apply(cli)
     settings = cli.settings

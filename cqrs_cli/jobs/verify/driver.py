@@ -3,37 +3,28 @@
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.jobs.engine.driver_address import driver_address
 from cqrs_cli.jobs.engine.partition_job import raise_gravest, result_accumulator, run_job, run_on_workers
 from cqrs_cli.jobs.engine.session import code_root
-from cqrs_cli.kafka.admin.topics import Admin, check_topics
-from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.fault import RecordFault
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.topics.acls import denied_acls_error, required_acls
-from cqrs_cli.kafka.topics.topics import Kind, TopicPlan, Topics
-from cqrs_cli.keyspace.key_space import read_key_space
+from cqrs_cli.kafka.topics.topics import Kind
 from cqrs_cli.proof.findings import MAX_LISTED, Report
 from cqrs_cli.proof.fingerprints import FingerprintCheck, fingerprint_check_of, fits_without_code
-from cqrs_cli.registry import load, names
+from cqrs_cli.registry import load
 from cqrs_cli.scans.verify.checkpoints import CheckpointScope
 from cqrs_cli.scans.verify.forwarded import find_lost_commands
 from cqrs_cli.scans.verify.plan import VerificationPlan, VerificationResult
 from cqrs_cli.scans.verify.state import ShardComparison
 from cqrs_cli.scans.verify.task import verify_partition
-from cqrs_cli.settings.durations import milliseconds
 from cqrs_cli.telemetry.task_reports import JobProgress, MakeListener, TaskReports
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-
-    from cqrs_cli.settings.settings import Settings
 
 
 class LocatedViolation(RecordFault):
@@ -68,41 +59,6 @@ class VerifySummary(NamedTuple):
     def deleted_total(self, kind: Kind) -> int:
         """Return the number of records in topics of this kind that retention is known to have deleted."""
         return sum(report.deleted.get(kind, 0) for report in self.reports.values())
-
-
-def plan_verify(
-    connection: Connection,
-    topics: Topics,
-    settings: "Settings",
-    shards_folder: Path | None = None,
-    longest_window: timedelta | None = None,
-) -> VerificationPlan:
-    """Return the plan to verify all committed records, and to compare the shards in `shards_folder` if it is given.
-
-    If the project has no aggregates, the events are verified without the aggregates' code.
-
-    If runs had different dedup windows, `settings.dedup_window` must be the shortest and `longest_window` the longest;
-    by default they are the same.
-
-    Raises `ConfigurationError` for missing ACLs, and for topics that are missing or set up wrongly.
-    """
-    package = settings.aggregates if names(settings.aggregates, settings.root) else None
-    personal = package is not None and load(topics.aggregate, package, settings.root).has_personal_fields
-    with Admin(connection) as admin:
-        if missing_acls := admin.missing_acls(required_acls("read", topics, personal)):
-            raise denied_acls_error(missing_acls, "read")
-        aggregate_topics = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
-    return VerificationPlan(
-        connection,
-        aggregate_topics,
-        package,
-        settings.root,
-        read_key_space(connection, topics, settings.partitioner, aggregate_topics.partitions),
-        milliseconds(settings.dedup_window),
-        milliseconds(longest_window or settings.dedup_window),
-        shards_folder,
-        clock_tolerance=milliseconds(settings.max_clock_skew),
-    )
 
 
 def checkpoint_scope(plan: VerificationPlan) -> CheckpointScope:
@@ -221,10 +177,9 @@ def _confirm_violations(plan: VerificationPlan, violations: int) -> int:
     """Return the number of violations. Raise `UnavailableError` if there are some and partitions have split since the
     plan: the split may have caused them.
     """
-    topics, count = plan.aggregate_topics.topics, plan.aggregate_topics.partitions
-    partitioner = plan.key_space.partitioner
-    if violations and read_key_space(plan.connection, topics, partitioner, count) != plan.key_space:
+    aggregate = plan.aggregate_topics.topics.aggregate
+    if violations and plan.read_key_space() != plan.key_space:
         raise UnavailableError(
-            f"the partitions of {topics.aggregate} have split since the verification began", "verify again"
+            f"the partitions of {aggregate} have split since the verification began", "verify again"
         )
     return violations

@@ -5,22 +5,18 @@ from its children.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import attrgetter
-from pathlib import Path
 from typing import NamedTuple
 
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.errors import CqrsError, UsageError
-from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
-from cqrs_cli.kafka.topics.topics import AggregateTopics, Kind
-from cqrs_cli.keyspace.key_space import KeySpace
+from cqrs_cli.kafka.topics.topics import Kind
 from cqrs_cli.ownership.complete_events import complete_bounds
 from cqrs_cli.proof.whatif.decided import (
     HistoryError,
@@ -32,51 +28,12 @@ from cqrs_cli.proof.whatif.decided import (
 from cqrs_cli.proof.whatif.difference import HistoryDifference, Label
 from cqrs_cli.registry import load, load_from
 from cqrs_cli.scans.log_progress import LogProgress
+from cqrs_cli.scans.whatif.plan import WhatifPlan
 from cqrs_cli.scans.whatif.simulation import Simulation
 from cqrs_cli.scans.whatif.stores import open_stores
-from cqrs_cli.telemetry.datagrams import Address
 
 #: The maximal number of examples for each label of a difference.
 MAX_EXAMPLES = 3
-
-
-@dataclass(frozen=True, slots=True)
-class WhatifPlan:
-    """The data that each task needs."""
-
-    connection: Connection
-    aggregate_topics: AggregateTopics
-    package: str  # the package with the current code
-    root: Path  # folder of the package
-    module: str  # the module with the changed code (`--with`), which decides the commands again
-    module_root: Path  # folder from which `module` is loaded
-    decision_settings: DecisionSettings
-    key_space: KeySpace
-    since: int | None = None  # ms since 1970: decide the commands from this time on; None: all commands
-    until: int | None = None  # ms since 1970: decide the commands up to this time; None: all commands
-    #: Instead of `until`: partition → offset after the last command to decide.
-    ends: Mapping[int, int] | None = None
-    report_address: Address | None = None  # where tasks send progress reports
-
-    def until_offset(self, log: PartitionLog, commands_end: int) -> int | None:
-        """Return the offset after the last requested command; None if all commands from `since` on are requested.
-
-        `commands_end`: the end of the commands log. Raises `UsageError` if `ends` has an offset after this end.
-        """
-        if self.ends is None:
-            return None if self.until is None else log.offset_at("commands", self.until + 1)
-        end = self.ends.get(log.partition, 0)  # 0: the partition did not exist yet
-        if end > commands_end:
-            raise UsageError(
-                f"{log.log_name('commands')} has no offset {end}: it ends at {commands_end}",
-                "give the offsets of this topic",
-            )
-        return end
-
-    @property
-    def families(self) -> range:
-        """The partitions that existed from the start. Each task decides such a partition and its descendants."""
-        return range(self.key_space.counts[0])
 
 
 @dataclass(slots=True)

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
-from cqrs_cli.jobs.verify.driver import plan_verify, verify_in_process, verify_topics
+from cqrs_cli.jobs.verify.driver import verify_in_process, verify_topics
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.scans.verify.plan import plan_verify
 from tests.support.commands import command, mixed_commands
 from tests.support.foreign_records import append_records
 from tests.support.harness import TopicHarness

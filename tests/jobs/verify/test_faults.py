@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.jobs.verify.driver import plan_verify, verify_in_process
+from cqrs_cli.jobs.verify.driver import verify_in_process
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Kind
+from cqrs_cli.scans.verify.plan import plan_verify
 from tests.jobs.verify.verification import edit_record, verify, violated_topic_kinds
 from tests.support import ROOT
 from tests.support.commands import command, mixed_commands

@@ -13,9 +13,10 @@ import msgspec
 import pytest
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError, UnavailableError, UsageError
-from cqrs_cli.jobs.verify.driver import VerifySummary, checkpoint_scope, plan_verify, verify_in_process
+from cqrs_cli.jobs.verify.driver import VerifySummary, checkpoint_scope, verify_in_process
 from cqrs_cli.scans.verify.checkpoint_files import load_checkpoint, write_checkpoint_file
 from cqrs_cli.scans.verify.checkpoints import HEAD_FILE, CheckpointScope, new_checkpoint
+from cqrs_cli.scans.verify.plan import plan_verify
 from tests.jobs.verify.verification import verify
 from tests.proof.history import History, random_commands
 from tests.proof.incremental import LOGS, IncrementalVerifier, verify_ranges

@@ -12,10 +12,11 @@ from msgspec.structs import replace as replace_struct
 from cqrs_cli.core.messages.json import read_members, write_members
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.encryption import ValueLocation
-from cqrs_cli.jobs.verify.driver import plan_verify, verify_in_process
+from cqrs_cli.jobs.verify.driver import verify_in_process
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.keys.address import KeyRingAddress
+from cqrs_cli.scans.verify.plan import plan_verify
 from cqrs_cli.state.store import WriteBatch
 from tests.jobs.verify.customers import (
     KEYRING_JSON,

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.jobs.verify.driver import checkpoint_scope, plan_verify, verify_in_process
+from cqrs_cli.jobs.verify.driver import checkpoint_scope, verify_in_process
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.scans.erased.verify import verify_erasure
 from cqrs_cli.scans.verify.checkpoints import new_checkpoint
+from cqrs_cli.scans.verify.plan import plan_verify
 from tests.deciding.customers import customer_topics, erase_command, register_command
 from tests.jobs.verify.customers import put_key
 from tests.support.commands import FAR_FUTURE, command

@@ -12,11 +12,11 @@ from cqrs_cli.deciding.plan import shards_folder_of
 from cqrs_cli.jobs.export.driver import exported_rows, plan_export
 from cqrs_cli.jobs.verify import driver
 from cqrs_cli.jobs.verify.certify import certify_partition, plan_certify
-from cqrs_cli.jobs.verify.driver import plan_verify
-from cqrs_cli.jobs.whatif import decide_partition_again, plan_whatif
+from cqrs_cli.jobs.whatif import decide_partition_again
 from cqrs_cli.scans.log_progress import LogProgress
-from cqrs_cli.scans.verify.plan import VerificationPlan
+from cqrs_cli.scans.verify.plan import VerificationPlan, plan_verify
 from cqrs_cli.scans.verify.task import OWNER_LOGS, verify_partition
+from cqrs_cli.scans.whatif.plan import plan_whatif
 from cqrs_cli.telemetry.datagrams import Address
 from cqrs_cli.telemetry.task_reports import JobProgress
 from tests.jobs.report_listener import RecordingTaskReports, progress_after

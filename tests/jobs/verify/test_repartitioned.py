@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from msgspec import UNSET
 
-from cqrs_cli.jobs.verify.driver import VerifySummary, checkpoint_scope, plan_verify, verify_in_process
+from cqrs_cli.jobs.verify.driver import VerifySummary, checkpoint_scope, verify_in_process
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.scans.verify.checkpoints import new_checkpoint
+from cqrs_cli.scans.verify.plan import plan_verify
 from tests.deciding.repartitioned_counters import counters, repartition_twice, round_commands
 from tests.jobs.verify.verification import certify, run_cqrs, verify
 from tests.support.foreign_records import append_records, changed_record

@@ -11,8 +11,9 @@ from typing import Any
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding.plan import Partition, shards_folder_of
 from cqrs_cli.jobs.verify.certify import CertificateResult, certify_partition, compare_all, plan_certify
-from cqrs_cli.jobs.verify.driver import VerifySummary, plan_verify, verify_in_process
+from cqrs_cli.jobs.verify.driver import VerifySummary, verify_in_process
 from cqrs_cli.proof.certificate import Certificate
+from cqrs_cli.scans.verify.plan import plan_verify
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import open_shard
 from tests.support import ROOT

@@ -10,17 +10,12 @@ import pytest
 
 from cqrs_cli.cli.render.queries.whatif import _label_text, whatif_result
 from cqrs_cli.errors import ContradictionError, UsageError
-from cqrs_cli.jobs.whatif import (
-    WhatifSummary,
-    decide_partition_again,
-    difference_rows,
-    plan_whatif,
-    summarize,
-)
+from cqrs_cli.jobs.whatif import WhatifSummary, decide_partition_again, difference_rows, summarize
 from cqrs_cli.kafka.topics.topics import KINDS
 from cqrs_cli.proof.whatif.difference import DifferenceKind, HistoryDifference
 from cqrs_cli.registry import load_from
-from cqrs_cli.scans.whatif.task import WhatifPlan, WhatifResult, simulate
+from cqrs_cli.scans.whatif.plan import WhatifPlan, plan_whatif
+from cqrs_cli.scans.whatif.task import WhatifResult, simulate
 from tests.support import AGGREGATES, ROOT
 from tests.support.commands import command, mixed_commands
 from tests.support.harness import TopicHarness

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from cqrs_cli.jobs.whatif import WhatifSummary, decide_partition_again, plan_whatif, summarize
+from cqrs_cli.jobs.whatif import WhatifSummary, decide_partition_again, summarize
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.scans.whatif.plan import plan_whatif
 from tests.deciding.repartitioned_counters import counters, repartition_twice, round_commands
 from tests.support import AGGREGATES, ROOT
 from tests.support.foreign_records import append_records, changed_record

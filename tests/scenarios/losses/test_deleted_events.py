@@ -17,11 +17,12 @@ from cqrs_cli.following.projections.prepare import log_starts
 from cqrs_cli.jobs.check import plan_reading
 from cqrs_cli.jobs.export.driver import plan_export
 from cqrs_cli.jobs.replay.driver import plan_replay
-from cqrs_cli.jobs.whatif import decide_partition_again, plan_whatif
+from cqrs_cli.jobs.whatif import decide_partition_again
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.keyspace.key_space import KeySpace
 from cqrs_cli.ownership.complete_events import complete_bounds
+from cqrs_cli.scans.whatif.plan import plan_whatif
 from cqrs_cli.spark.log_extent import ExtentReader, check_first_events
 from cqrs_cli.spark.options import parse_options
 from cqrs_cli.spark.plan import SourcePlan

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.jobs.verify.driver import checkpoint_scope, plan_verify, verify_in_process
+from cqrs_cli.jobs.verify.driver import checkpoint_scope, verify_in_process
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.scans.verify.checkpoints import new_checkpoint
+from cqrs_cli.scans.verify.plan import plan_verify
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shutdown_marker import write_marker
 from tests.following.gateway.conftest import running_gateway

@@ -13,11 +13,12 @@ from cqrs_cli.client.queries.dead_letters import read_letters
 from cqrs_cli.client.queries.operations import drop_letters
 from cqrs_cli.deciding.repartition import repartition
 from cqrs_cli.errors import ConfigurationError, CqrsError
-from cqrs_cli.jobs.verify.driver import plan_verify, verify_in_process
+from cqrs_cli.jobs.verify.driver import verify_in_process
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.topics.acls import RequiredAcl, Role, drop_acls, required_acls
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.keyspace.added_partitions import create_lineage_topic
+from cqrs_cli.scans.verify.plan import plan_verify
 from cqrs_cli.settings.settings import load_settings
 from tests.cli.conftest import Cqrs
 from tests.scenarios.secured.acls import User, acls_for_topics, documented_acls, key_topic_acls
