@@ -157,6 +157,14 @@ def test_few_files_know_personal_data() -> None:
     assert len(knowing - own_commands) <= 15
 
 
+def test_few_files_know_the_key_space() -> None:
+    """Other files get a key space from a plan, a session or a parameter, and its type is inferred."""
+    room = PACKAGE / "keyspace"
+    others = [path for path in PACKAGE.rglob("*.py") if not path.is_relative_to(room)]
+    knowing = {path for path in others if "keyspace" in imported_parts(path)}
+    assert len(knowing) <= 22
+
+
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for path in PACKAGE.rglob("*.py")
