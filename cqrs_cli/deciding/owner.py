@@ -242,13 +242,15 @@ class DecidingOwner:
         return cache
 
     def _require_same_end(self, position_end: int, end: int) -> None:
-        """Raise `UnavailableError` if the outcomes do not end where they ended when the position was derived.
+        """Raise `UnavailableError` if the outcomes do not end where they ended when the position was derived, and
+        `LaterClaim` if a later owner may have written the outcomes in between.
 
-        After the fence, no owner writes an outcome. So a broker that was cut off has answered one of the two requests.
-        Appending after `end` would decide commands again whose outcomes are after `position_end`: most of them have not
-        moved the group's offset.
+        After the fence, only a later owner writes outcomes. So if the committed claim is not later, a broker that was
+        cut off has answered one of the two requests. Appending after `end` would decide commands again whose outcomes
+        are after `position_end`: most of them have not moved the group's offset.
         """
         if end != position_end:
+            self.session.judge(self.session.read_committed_claim())
             raise UnavailableError(
                 f"{self.session.log.log_name('outcomes')}: two brokers return the ends {position_end} and {end}",
                 "a broker may have just come back: cqrs reads the log again",

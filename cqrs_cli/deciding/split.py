@@ -42,8 +42,8 @@ def wait_for_split(
     """Wait until the parent has split; return False if `is_stopping()` returns True before. `catch_up` is called
     between two polls of the partition history. Raises the errors of `Session.check_claim`.
 
-    After the wait, the claim is checked: a later owner that has written to the log would otherwise be reported as a
-    broker that returned another end of the log.
+    After the wait, the claim is checked: `catch_up` may have folded decisions of a later owner, which has split the
+    parent. Recovery would regard these decisions as lost by the log, and quarantine the shard.
     """
     if session.assigned_keys.phase != "wait":
         return True

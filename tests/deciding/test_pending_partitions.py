@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from cqrs_cli.deciding.catch_up import CatchUp
 from cqrs_cli.deciding.pending_partitions import wait_for_pending_partitions
 from cqrs_cli.deciding.plan import Partition, Plan
-from cqrs_cli.deciding.session import OwnerSession
-from cqrs_cli.deciding.split import wait_for_split
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
+from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.consumer_pool import ConsumerPool
@@ -127,15 +127,22 @@ def test_a_child_folds_while_it_waits(single: TopicHarness) -> None:
             assert supervisor.measures.step == "wait"
 
 
-def test_later_claim_is_noticed_after_the_wait(single: TopicHarness) -> None:
-    """After the child's last check of its claim, another run takes over both partitions and splits the parent."""
+def test_takeover_during_the_wait_quarantines_nothing(single: TopicHarness) -> None:
+    """After the child's last check of its claim, another run takes over, splits the parent and decides. The child folds
+    the decisions before it notices the split.
+    """
     run_plan(single.plan())
     repartition_topics(single, 2)
+    single.send(*round_commands(0))
     plan = single.plan(timing=Timing(idle_check_interval=math.inf))
-    with OwnerSession(plan, CHILD, plan.claim(CHILD, 0), 1) as session:
-        session.connect()
-        session.writer.fence()
-        session.commit_position(0)
-        session.read_assigned_keys()
-        with pytest.raises(LaterClaim):
-            wait_for_split(session, lambda: False, lambda: run_plan(single.plan(machine="next")))
+    supervisor = DecidingSupervisor(plan, CHILD, single.aggregate, 0, threading.Event())
+
+    def take_over_and_fold() -> None:
+        if supervisor.measures.step == "wait":
+            run_plan(single.plan(machine="next"))
+        supervisor._fold_unfenced()
+
+    supervisor._catch_up = CatchUp(take_over_and_fold)
+    supervisor.run()
+    assert isinstance(supervisor.error, TakenOverError)
+    assert supervisor.notes == []

@@ -56,6 +56,15 @@ def test_straggler_ends_without_error(counters: TopicHarness) -> None:
     counters.check("other")
 
 
+def test_takeover_during_recovery_is_named(counters: TopicHarness, capfd: pytest.CaptureFixture[str]) -> None:
+    """The later run decides between the two requests of the outcomes' end, which no broker answers wrongly."""
+    counters.send(*increment_commands(5))
+    with failpoints.call_at("recover.owned", lambda: run_plan(counters.plan(machine="other"))):
+        assert isinstance(run_plan_for_error(counters.plan()), TakenOverError)
+    assert "two brokers" not in capfd.readouterr().err
+    counters.check("other")
+
+
 def test_retired_owner_leaves_clean_shard(counters: TopicHarness) -> None:
     plan = counters.plan(once=False)
     owner = OwnerThread(plan, 0)

@@ -101,7 +101,7 @@ REPARTITIONING = [
         "a child recovers after the split although another run has taken over",
         "cqrs_cli/deciding/split.py",
         (("    session.check_claim()  # another run may have taken over since the last check\n", ""),),
-        f"{_PENDING_PARTITION_TESTS}::test_later_claim_is_noticed_after_the_wait",
+        f"{_PENDING_PARTITION_TESTS}::test_takeover_during_the_wait_quarantines_nothing",
     ),
     Mutation(
         "catching up before the fence stops too early",

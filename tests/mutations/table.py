@@ -50,6 +50,12 @@ RULES = [
         "tests/deciding/test_outdated_leader.py::test_outdated_position_decides_no_command_again",
     ),
     Mutation(
+        "a takeover during the recovery is reported as an outdated broker",
+        "cqrs_cli/deciding/owner.py",
+        (("            self.session.judge(self.session.read_committed_claim())\n", ""),),
+        "tests/deciding/test_takeover.py::test_takeover_during_recovery_is_named",
+    ),
+    Mutation(
         "a record that cannot be produced is ignored",
         "cqrs_cli/kafka/transactional.py",
         (
