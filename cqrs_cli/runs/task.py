@@ -26,6 +26,7 @@ from cqrs_cli.state.memory import MemoryBudget
 from cqrs_cli.system.forked_children import close_sockets_in_children
 from cqrs_cli.system.limits import Needs, owner_needs, raise_soft_limits
 from cqrs_cli.system.memory import without_garbage_collection
+from cqrs_cli.telemetry.otel.export_settings import check_export_settings
 from cqrs_cli.telemetry.otel.tracing import tracing
 
 #: The number of new objects after which garbage is collected, in case a user's code creates cycles. Batches in progress
@@ -48,6 +49,7 @@ def own_partitions(
     close_sockets_in_children()
     try:
         raise_soft_limits(_task_needs(plan, partitions), f"a task that owns {len(partitions)} partitions")
+        check_export_settings()  # a worker may have other variables than the driver
     except ConfigurationError as error:
         first_partition = partitions[0]
         yield (

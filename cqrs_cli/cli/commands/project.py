@@ -72,7 +72,9 @@ def project(
     from cqrs_cli.jobs.projection import is_small_backlog
     from cqrs_cli.kafka.event_tail import PartitionsAddedError
     from cqrs_cli.status.metrics import ProjectionMetrics
+    from cqrs_cli.telemetry.otel.export_settings import check_export_settings
 
+    check_export_settings()
     cli.timestamped = not sys.stderr.isatty()
     properties = spark.apply(cli)
     address = parse_metrics_address(metrics_address)

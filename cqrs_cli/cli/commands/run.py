@@ -21,6 +21,7 @@ from cqrs_cli.cli.options import (
 from cqrs_cli.cli.spark_session import LONG_LIVED, SparkOptions, spark_session
 from cqrs_cli.errors import ConfigurationError, TakenOverError, UnavailableError, UsageError
 from cqrs_cli.formatting import counted, rough_time
+from cqrs_cli.telemetry.otel.export_settings import check_export_settings
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -127,6 +128,7 @@ def run(
         raise UsageError(
             f"--standby does not go with {'--once' if once else '--reload'}", "leave one of them out"
         )
+    check_export_settings()
     cli.timestamped = not sys.stderr.isatty()
     cli.streaming = cli.output == "json" and not once
     properties = LONG_LIVED | spark.apply(cli)

@@ -62,8 +62,10 @@ def serve(
     from cqrs_cli.following.gateway.token import LOOPBACK, read_required_tokens
     from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
     from cqrs_cli.system.memory import bound_arenas
+    from cqrs_cli.telemetry.otel.export_settings import check_export_settings
     from cqrs_cli.telemetry.otel.tracing import tracing
 
+    check_export_settings()
     bound_arenas()
     cli.flags.update(state_dir=state_dir)
     cli.timestamped = not sys.stderr.isatty()

@@ -93,6 +93,7 @@ def trace(
 def _require_collector() -> None:
     """Raise `ConfigurationError` if spans cannot be sent."""
     from cqrs_cli.telemetry.otel.endpoint import endpoint
+    from cqrs_cli.telemetry.otel.export_settings import check_export_settings
 
     require("otel", "cqrs trace -o otlp")
     if endpoint() is None:
@@ -100,6 +101,7 @@ def _require_collector() -> None:
             "cqrs trace -o otlp: no collector is configured",
             "set OTEL_EXPORTER_OTLP_ENDPOINT, for example to http://localhost:4318",
         )
+    check_export_settings()
 
 
 def _send_spans(messages: "list[LinkedMessage]", topics: "Mapping[str, Topics]") -> str:

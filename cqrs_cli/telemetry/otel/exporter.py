@@ -22,6 +22,7 @@ from opentelemetry.trace import (
 )
 
 from cqrs_cli.core.messages.attributes import MAX_TRACESTATE
+from cqrs_cli.telemetry.otel.export_settings import read_export_settings
 from cqrs_cli.telemetry.otel.names import with_earlier_names
 from cqrs_cli.telemetry.otel.spans import Span, TraceContext
 from cqrs_cli.version import __version__
@@ -29,8 +30,8 @@ from cqrs_cli.version import __version__
 #: Seconds to wait for the export of the last spans.
 CLOSE_TIMEOUT = 5.0
 
-#: The defaults of the OpenTelemetry specification.
-_QUEUE_SIZE, _EXPORT_SIZE = 2048, 512
+#: The number of spans in a request of `export_now`.
+_REQUEST_SIZE = 512
 
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 
@@ -46,14 +47,15 @@ class QueuedExporter(SpanExporter):
     """
 
     def __init__(self) -> None:
+        """Raises `ConfigurationError` as `read_export_settings` does."""
         self._otlp_exporter = OTLPSpanExporter()
         self._resource = process_resource()
         self._lock = threading.Lock()
         self._queued = self._dropped = 0
-        self._queue_size = max(1, environment_number("OTEL_BSP_MAX_QUEUE_SIZE", _QUEUE_SIZE))
-        export_size = environment_number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", _EXPORT_SIZE)
+        settings = read_export_settings()
+        self._queue_size = settings.queue_size
         self._processor = BatchSpanProcessor(
-            self, self._queue_size, max_export_batch_size=max(1, min(export_size, self._queue_size))
+            self, self._queue_size, settings.schedule_delay, settings.export_size
         )
 
     def add(self, spans: Iterable[Span]) -> None:
@@ -73,7 +75,7 @@ class QueuedExporter(SpanExporter):
         """
         sdk_spans = [_sdk_span(span, self._resource) for span in spans]
         requests = (
-            sdk_spans[start : start + _EXPORT_SIZE] for start in range(0, len(sdk_spans), _EXPORT_SIZE)
+            sdk_spans[start : start + _REQUEST_SIZE] for start in range(0, len(sdk_spans), _REQUEST_SIZE)
         )
         return all(self._otlp_exporter.export(request) is SpanExportResult.SUCCESS for request in requests)
 
@@ -122,14 +124,6 @@ def current_trace() -> TraceContext | None:
     tracestate = context.trace_state.to_header()
     is_kept = 0 < len(tracestate) <= MAX_TRACESTATE
     return TraceContext(context.trace_id, context.span_id, tracestate=tracestate if is_kept else None)
-
-
-def environment_number(variable: str, default: int) -> int:
-    """Return the integer in an environment variable; the default if it has none, as the SDK does."""
-    try:
-        return int(os.environ.get(variable, ""))
-    except ValueError:
-        return default
 
 
 def process_resource() -> Resource:

@@ -22,8 +22,8 @@ from opentelemetry.sdk.metrics.export import (
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric as Family
 
-from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.telemetry.otel.exporter import CLOSE_TIMEOUT, SCOPE, environment_number, process_resource
+from cqrs_cli.telemetry.otel.export_settings import read_export_settings
+from cqrs_cli.telemetry.otel.exporter import CLOSE_TIMEOUT, SCOPE, process_resource
 
 _CUMULATIVE = AggregationTemporality.CUMULATIVE
 
@@ -32,8 +32,8 @@ class MetricsExporter:
     """Exports all metrics of a registry at intervals, in a thread of its own, until it is closed."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        """Raises `ConfigurationError` if the interval in the environment is below 1 ms."""
-        self._interval = _export_interval()
+        """Raises `ConfigurationError` as `read_export_settings` does."""
+        self._interval = read_export_settings().metric_interval / 1000  # seconds
         self._registry, self._exporter, self._resource = registry, OTLPMetricExporter(), process_resource()
         self._start, self._closing = time.time_ns(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="metrics by OTLP", daemon=True)
@@ -55,18 +55,6 @@ class MetricsExporter:
         """Export for the last time, and end the thread, within a few seconds."""
         self._closing.set()
         self._thread.join(CLOSE_TIMEOUT)
-
-
-def _export_interval() -> float:
-    """Return the seconds between two exports; raises `ConfigurationError` for less than a millisecond."""
-    variable = "OTEL_METRIC_EXPORT_INTERVAL"
-    milliseconds = environment_number(variable, 60_000)
-    if milliseconds < 1:
-        raise ConfigurationError(
-            f"{variable} is {milliseconds}: the interval must be at least 1 ms",
-            f"set {variable} to a number of milliseconds, for example 60000",
-        )
-    return milliseconds / 1000
 
 
 def otlp_metrics(families: Iterable[Family], start: int, now: int) -> Iterator[Metric]:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from cqrs_cli.core.messages.attributes import PropagatedAttributes
 from cqrs_cli.observer import process_listeners
 from cqrs_cli.telemetry.otel.endpoint import dropped_text, endpoint
+from cqrs_cli.telemetry.otel.export_settings import check_export_settings
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -36,12 +37,14 @@ def tracing(report: Callable[[str], object]) -> Iterator[None]:
 
 def start_tracing() -> bool:
     """Export the spans of this process until the call of `stop_tracing`. Return False, and do nothing, if the
-    environment names no collector, or the extra is not installed.
+    environment names no collector, or the extra is not installed. Raises `ConfigurationError` as
+    `check_export_settings` does.
     """
     global _listener, _users
     if _listener is None:
         if endpoint() is None:
             return False
+        check_export_settings()  # before the import, at which the SDK reads a variable, too
         try:
             from cqrs_cli.telemetry.otel.listener import SpanListener
         except ImportError:
@@ -81,10 +84,12 @@ def begin_sending(attributes: Attributes) -> tuple[Attributes, "Sending | None"]
 def metrics_exporter(registry: "CollectorRegistry") -> "MetricsExporter | None":
     """Start to export the metrics of a registry, and return the exporter, which the caller must close.
 
-    Return None if the environment names no collector, or the extra is not installed.
+    Return None if the environment names no collector, or the extra is not installed. Raises `ConfigurationError` as
+    `check_export_settings` does.
     """
     if endpoint("METRICS") is None:
         return None
+    check_export_settings()
     try:
         from cqrs_cli.telemetry.otel.metrics import MetricsExporter
     except ImportError:

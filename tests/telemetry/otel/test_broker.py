@@ -7,6 +7,7 @@ import pytest
 
 from cqrs_cli.client.queries.trace import trace_messages
 from cqrs_cli.client.queries.trace_spans import trace_spans
+from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.projections.database import parse_database
 from cqrs_cli.following.projections.prepare import prepare_projection, stable_ends
 from cqrs_cli.following.projections.runner import project_partitions
@@ -50,6 +51,16 @@ def test_batch_links_sampled_commands(orders: TopicHarness, collector: Collector
     assert locations == [(TRACE_ID, SENDER, 0, "o-1"), (TRACE_ID, SENDER, 3, "o-1")]
     assert batch.attributes["messaging.batch.message_count"] == 4
     assert len(collector.spans) == 3
+
+
+@pytest.mark.usefixtures("collector")
+def test_unusable_number_ends_a_task_before_its_claim(
+    orders: TopicHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker may have other variables than the driver, which checks its own."""
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "0")
+    assert isinstance(run_plan_task(orders.plan())[0].error, ConfigurationError)
+    assert orders.position_and_claim() == (None, None)
 
 
 def test_command_and_effects_are_one_trace(

@@ -1,13 +1,10 @@
 """The metrics of a run by OTLP, and the same metrics for Prometheus."""
 
-import pytest
 from prometheus_client import CollectorRegistry
 
-from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.runs.endpoint import Endpoint
 from cqrs_cli.runs.metrics import Metrics
 from cqrs_cli.runs.snapshot import Snapshot
-from cqrs_cli.telemetry.otel.tracing import metrics_exporter
 from tests.support.collector import Collector
 from tests.support.progress import owner_report, run_snapshot
 
@@ -31,14 +28,3 @@ def test_metrics_have_the_names_of_prometheus(collector: Collector) -> None:
     assert sum(point.bucket_counts) == point.count
     assert len(point.bucket_counts) == len(point.explicit_bounds) + 1
     assert collector.metrics["cqrs_commands_total"].sum.is_monotonic
-
-
-@pytest.mark.usefixtures("collector")
-@pytest.mark.parametrize("interval", ["0", "-1"])
-def test_interval_below_a_millisecond_is_an_error(interval: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An interval of 0 would export without a pause."""
-    monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", interval)
-    with pytest.raises(
-        ConfigurationError, match=f"OTEL_METRIC_EXPORT_INTERVAL is {interval}: .* at least 1 ms"
-    ):
-        metrics_exporter(CollectorRegistry())
