@@ -4,7 +4,7 @@ Kafka may complete a transaction and still leave it open on some of its partitio
 transaction is in doubt. It hides the records after it from every later owner, or keeps the group's offset pending.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
@@ -15,6 +15,7 @@ from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.outcome import DEAD_LETTER_OFFSET, read_outcome
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding.deferred_fold import has_resubmitted_since, has_resubmitted_visibly
+from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin
@@ -22,7 +23,6 @@ from cqrs_cli.kafka.offsets import has_pending_commit
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.kafka.writer import FIRST_COMMAND
-from cqrs_cli.keyspace.assigned_keys import AssignedKeys
 from cqrs_cli.observer import reached
 from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, Claim, first_valid_offset, parse_claim
 from cqrs_cli.ownership.open_transactions import resolution_text
@@ -57,6 +57,11 @@ class CommandTraces(NamedTuple):
         )
         return [offset for offset in offsets if offset is not None]
 
+    @property
+    def has_decided(self) -> bool:
+        """True if the partition has an outcome, visible or hidden."""
+        return self.last_outcome_command is not None or bool(self.hidden)
+
 
 class RepartitioningTraces(NamedTuple):
     """The evidence about an in-doubt transaction of a split, or of a child's import of its deferred commands. It comes
@@ -64,7 +69,7 @@ class RepartitioningTraces(NamedTuple):
     to the partition history.
     """
 
-    claimed_count: int  # the partition count in the claim
+    claimed_count: int | None  # the partition count in the claim; None without a claim
     recorded_count: int  # the partition count in the visible partition history
     has_imported_deferred: bool = False  # the child's `Begun` is visible
     hides_imported: bool = False  # the transaction hides deferred commands that a child has imported
@@ -73,7 +78,8 @@ class RepartitioningTraces(NamedTuple):
     @property
     def is_visible(self) -> bool:
         """True if a part of the in-doubt transaction is visible: the claim of a split, or the `Begun` of an import."""
-        return self.claimed_count > self.recorded_count or (
+        is_split_claimed = self.claimed_count is not None and self.claimed_count > self.recorded_count
+        return is_split_claimed or (
             self.has_imported_deferred and self.hides_imported and not self.has_decided
         )
 
@@ -94,29 +100,24 @@ def was_committed(traces: CommandTraces) -> bool:
 
 
 def resolve_in_doubt(
+    plan: Plan,
+    partition: Partition,
     log: PartitionLog,
-    topic_id: str,
-    timeout_ms: int,
     offset_pending: bool,
-    visible_assigned_keys: Callable[[], AssignedKeys | None] = lambda: None,
-    keys_partition: int | None = None,
+    keys_partition: int | None,
 ) -> bool:
     """Resolve an in-doubt transaction of the partition's writer, and report the result to the operator. Return True
     if a transaction was resolved.
 
     This function fences the writer first, so a transaction that is open after the fence was left open by Kafka.
-    `topic_id`: id of the commands topic. `timeout_ms`: the transaction timeout with which the writer is fenced.
-    `offset_pending`: True if the commit of the group's offset seems to stay pending. `visible_assigned_keys`: returns
-    the partition's assigned keys, derived from the visible partition history. `keys_partition`: the partition of the
-    keys topic; None without personal fields.
+    `offset_pending`: True if the commit of the group's offset seems to stay pending. `keys_partition`: the partition of
+    the keys topic; None without personal fields.
 
     No transaction is resolved in three cases: another client has an open transaction in these logs, too; the claim
-    names another topic than `topic_id`; or Kafka does not answer.
+    names another topic than the plan's commands topic; or Kafka does not answer.
     """
     try:
-        is_committed = _resolve(
-            log, topic_id, timeout_ms, offset_pending, visible_assigned_keys(), keys_partition
-        )
+        is_committed = _resolve(plan, partition, log, offset_pending, keys_partition)
     except (CqrsError, KafkaException):
         return False
     if is_committed is not None:
@@ -135,18 +136,22 @@ def hides_commands(log: PartitionLog, partitions: Iterable[int]) -> bool:
 
 
 def _resolve(
+    plan: Plan,
+    partition: Partition,
     log: PartitionLog,
-    topic_id: str,
-    timeout_ms: int,
     offset_pending: bool,
-    assigned_keys: AssignedKeys | None,
     keys_partition: int | None,
 ) -> bool | None:
     """Return True if the transaction was committed, False if it was aborted, None if none was resolved."""
+    topic_id = plan.topics[partition.aggregate].ids["commands"]
+    assigned_keys = plan.visible_assigned_keys(partition)
     own_logs = [(log.topics.name(kind), log.partition) for kind in KINDS]
-    shared_logs = _shared_logs(log, assigned_keys, keys_partition)
+    children = None if assigned_keys is None else assigned_keys.child_partitions
+    shared_logs = _shared_logs(log, children, keys_partition)
     with Admin(log.connection) as admin:
-        writer = admin.fence_writer(log.topics.transactional_id(log.partition), timeout_ms)
+        writer = admin.fence_writer(
+            log.topics.transactional_id(log.partition), int(plan.timing.transaction_timeout * 1000)
+        )
         # (topic, partition) → {producer id → first offset} of the open transactions.
         producers = admin.open_producers([*own_logs, *shared_logs])
         group, commands = log.topics.group, log.topics.commands
@@ -185,9 +190,14 @@ def _resolve(
             traces = traces._replace(hidden_key=_command_of_keys(log, keys_partition, start))
         hidden_entry = log.first_hidden_record("deferred")
         hides_imported = hidden_entry is not None and hidden_entry.value is not None  # a probe has no value
-        is_split_visible = (
-            assigned_keys is not None
-            and _repartitioning_traces(assigned_keys, claim, traces, hides_imported).is_visible
+        is_split_visible = assigned_keys is not None and (
+            RepartitioningTraces(
+                None if claim is None else claim.partitions,
+                assigned_keys.effective_count,
+                assigned_keys.has_imported_deferred,
+                hides_imported,
+                traces.has_decided,
+            ).is_visible
         )
         first_resubmitted = producers[commands, log.partition].get(writer.producer_id)
         commit = (
@@ -203,30 +213,16 @@ def _resolve(
 
 
 def _shared_logs(
-    log: PartitionLog, assigned_keys: AssignedKeys | None, keys_partition: int | None
+    log: PartitionLog, children: Sequence[int] | None, keys_partition: int | None
 ) -> list[tuple[str, int]]:
     """Return the logs, as (topic, partition), to which this writer and other writers write: the keys, the partition
-    history, and the commands of the children.
+    history, and the commands of the `children`. `children`: None without a partition history.
     """
     shared_logs = [] if keys_partition is None else [(log.topics.keys, keys_partition)]
-    if assigned_keys is not None:
+    if children is not None:
         shared_logs.append((log.topics.lineage, 0))
-        shared_logs += ((log.topics.commands, child) for child in assigned_keys.child_partitions)
+        shared_logs += ((log.topics.commands, child) for child in children)
     return shared_logs
-
-
-def _repartitioning_traces(
-    assigned_keys: AssignedKeys,
-    claim: Claim | None,
-    traces: CommandTraces,
-    hides_imported: bool,
-) -> RepartitioningTraces:
-    recorded_count = assigned_keys.effective_count
-    claimed_count = recorded_count if claim is None else claim.partitions
-    has_decided = traces.last_outcome_command is not None or bool(traces.hidden)
-    return RepartitioningTraces(
-        claimed_count, recorded_count, assigned_keys.has_imported_deferred, hides_imported, has_decided
-    )
 
 
 def _command_traces(

@@ -103,6 +103,11 @@ class Plan:
         key_space = self.key_spaces[partition.aggregate]
         return key_space.read_assigned_keys(self.connection, partition.number, lineage_bounds, pool)
 
+    def visible_assigned_keys(self, partition: Partition) -> AssignedKeys | None:
+        """Return the assigned keys of a partition by the visible partition history; None without a history."""
+        key_space = self.key_spaces[partition.aggregate]
+        return key_space.visible_assigned_keys(self.connection, partition.number)
+
     def log(self, partition: Partition) -> PartitionLog:
         """Return a partition's logs."""
         topics = self.topics[partition.aggregate].topics

@@ -212,15 +212,8 @@ class DecidingSupervisor(Supervisor):
         replace_claim(self.plan, self.partition, change)
 
     def resolve_in_doubt(self, offset_pending: bool) -> bool:
-        timeout = int(self.timing.transaction_timeout * 1000)
-        keys = None if self.keys is None else self.keys.partition
-        key_space = self.plan.key_spaces[self.partition.aggregate]
-        visible_assigned_keys = partial(
-            key_space.visible_assigned_keys, self.connection, self.partition.number
-        )
-        return resolve_in_doubt(
-            self.log, self._topic_id, timeout, offset_pending, visible_assigned_keys, keys
-        )
+        keys_partition = None if self.keys is None else self.keys.partition
+        return resolve_in_doubt(self.plan, self.partition, self.log, offset_pending, keys_partition)
 
     def handle_other(self, error: BaseException, session: Session[Any]) -> None:
         """After a process error in the aggregate's code, let the next owner decide the commands before the interrupted
