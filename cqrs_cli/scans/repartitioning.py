@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from cqrs_cli.client.queries.deferred import deferred_commands
 from cqrs_cli.core.deferral.entry import Deferral
+from cqrs_cli.deciding.repartition import PlannedRepartitioning
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keyspace.key_space import KeySpace
 
 #: Events per second that two cores read, fold and write into shards, as measured in docs/operations.md, Sizes.
 FOLDED_PER_SECOND = 160_000
@@ -36,12 +36,14 @@ class RepartitioningWork(NamedTuple):
         return self.events_to_read / FOLDED_PER_SECOND
 
 
-def repartitioning_work(connection: Connection, topics: Topics, key_space: KeySpace) -> RepartitioningWork:
-    """Return the work until each partition has split to the requested partition count.
+def repartitioning_work(
+    connection: Connection, topics: Topics, planned: PlannedRepartitioning
+) -> RepartitioningWork:
+    """Return the work until each partition has split to the planned partition count.
 
     Numbers of events are estimated from offsets: all keys are assumed to have the same number of events.
     """
-    requested_count = len(key_space.partitions)
+    key_space, requested_count = planned.key_space, planned.after
     existing_partitions = range(readers.partition_count(connection, topics.events))
     event_offset_counts = {
         partition: end - start

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from cqrs_cli.deciding.repartition import PlannedRepartitioning
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.keyspace.key_space import KeySpace
 from cqrs_cli.keyspace.lineage import PartitionLineage
@@ -25,7 +26,9 @@ def harness(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness
 
 
 def estimate_work(harness: TopicHarness, partition_history: PartitionLineage) -> RepartitioningWork:
-    return repartitioning_work(harness.connection, harness.topics, KeySpace(partition_history, "murmur2"))
+    key_space = KeySpace(partition_history, "murmur2")
+    planned = PlannedRepartitioning(harness.partitions, key_space.counts[-1], True, key_space)
+    return repartitioning_work(harness.connection, harness.topics, planned)
 
 
 def moving_deferred(harness: TopicHarness, count: int) -> dict[int, int]:

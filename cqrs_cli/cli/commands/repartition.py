@@ -41,7 +41,7 @@ def repartition_aggregate(
         with cli.show_spinner("reading"):
             current_partitions = read_partitions(connection, topics)
             plan = plan_repartitioning(current_partitions, partitions, partitioner)
-            work = repartitioning_work(connection, topics, plan.key_space)
+            work = repartitioning_work(connection, topics, plan)
         cli.print_result(*repartition_preview(aggregate, plan, work))
         return
     failpoints.arm()
