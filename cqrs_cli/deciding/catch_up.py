@@ -10,11 +10,11 @@ from cqrs_cli.deciding.deferred_fold import check_outcomes_kept, fold_deferred
 from cqrs_cli.deciding.history_check import check_history
 from cqrs_cli.deciding.inherit import inherit_before_split, inherit_keys
 from cqrs_cli.deciding.owner_keys import OwnerKeys
+from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.recover import fold_events, fold_outcomes, is_permanent
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.keyspace.assigned_keys import AssignedKeys
 from cqrs_cli.ownership.claim import Claim, is_shard_idle, parse_claim
 from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.memory import StoreFullError
@@ -62,19 +62,16 @@ class CatchUp:
 
 
 def fold_unfenced(
+    plan: Plan,
+    partition: Partition,
     log: PartitionLog,
     aggregate: Aggregate,
     store: Store,
-    window: int,
-    cache_bytes: int,
-    topic_id: str = "",
-    read_assigned_keys: Callable[[], AssignedKeys] | None = None,
     keys: OwnerKeys | None = None,
 ) -> ContradictionError | None:
     """Fold most of the log while the previous owner still decides, without a fence: step 0 in docs/owner.md. If the
     owner of the shard may be alive, the shard is not changed.
 
-    `window`: the dedup window, ms. `cache_bytes`: the limit of the state cache. `topic_id`: id of the commands topic.
     Return the error for an event that the code cannot read, or None. Raises only `CorruptError` and `StoreFullError`: a
     run whose store is too small must not fence any owner.
     """
@@ -83,9 +80,8 @@ def fold_unfenced(
         token = store.token()
         claim = parse_claim(log.committed_position().metadata)
         if is_shard_idle(token, claim):
-            cache = StateCache(aggregate, store, token, cache_bytes, keys)
-            assigned_keys = None if read_assigned_keys is None else read_assigned_keys()
-            fold_visible(log, aggregate, cache, claim, window, topic_id, assigned_keys)
+            cache = StateCache(aggregate, store, token, plan.cache_bytes, keys)
+            fold_visible(plan, partition, log, aggregate, cache, claim)
     except (CorruptError, StoreFullError):
         raise
     except ContradictionError as error:
@@ -96,22 +92,20 @@ def fold_unfenced(
 
 
 def fold_visible(
+    plan: Plan,
+    partition: Partition,
     log: PartitionLog,
     aggregate: Aggregate,
     cache: StateCache,
     claim: Claim | None,
-    window: int,
-    topic_id: str,
-    assigned_keys: AssignedKeys | None = None,
 ) -> None:
-    """Fold all records that are committed now, without a fence. `claim`: the committed claim. `window`: the dedup
-    window, ms. `topic_id`: id of the commands topic. `assigned_keys`: None if the logs contain exactly the records of
-    the partition's keys.
+    """Fold all records that are committed now, without a fence. `claim`: the committed claim.
 
     Raises `ContradictionError` if records contradict each other. The error may be temporary: if only a part of a
     transaction is visible now, the next call reads the whole transaction.
     """
-    if assigned_keys is not None and assigned_keys.phase == "wait":
+    assigned_keys, window = plan.read_assigned_keys(partition, pool=log.pool), plan.deciding.window
+    if assigned_keys.phase == "wait":
         # A child's own log is not folded: a shard with outcomes of its own no longer inherits (`inherit_keys`), and a
         # child has to inherit first.
         inherit_before_split(log, aggregate, cache, assigned_keys, window)
@@ -121,12 +115,12 @@ def fold_visible(
     # These ends are requested after the end of the outcomes, so they include the events and entries of all outcomes.
     event_bounds, deferred_bounds = log.bounds("events"), log.bounds("deferred")
     check_history(log, cache.positions.last_event, cache.positions.last_outcome)
-    cache.read_keys(None if assigned_keys is None else assigned_keys.key_filter)
-    if assigned_keys is not None:
-        inherit_keys(log, aggregate, cache, assigned_keys, window)
-        log = replace(log, key_filter=assigned_keys.key_filter)
+    cache.read_keys(assigned_keys.key_filter)
+    inherit_keys(log, aggregate, cache, assigned_keys, window)
+    log = replace(log, key_filter=assigned_keys.key_filter)
     last_outcome = log.last_record("outcomes", *outcome_bounds)
     accepted_loss = claim.accepted if claim else None
+    topic_id = plan.topics[partition.aggregate].ids["commands"]
     cache.report_fold(event_bounds[1], outcome_bounds[1])
     fold_events(log, aggregate, cache, event_bounds, accepted_loss)
     fold_deferred(log, cache, deferred_bounds)

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
@@ -71,7 +70,6 @@ class DecidingSupervisor(Supervisor):
         self.store: Store | None = None
         self.keys: OwnerKeys | None = None
         self._report_count = 0  # the number of reports so far
-        self._topic_id = plan.topics[partition.aggregate].ids["commands"]
 
     @property
     def result(self) -> OwnerResult:
@@ -133,18 +131,9 @@ class DecidingSupervisor(Supervisor):
 
     def _fold_unfenced(self) -> None:
         """Step 0 of docs/owner.md: fold most of the log while the previous owner still decides."""
-        plan, store = self.plan, self.store
-        assert store is not None
-        read_assigned_keys = partial(plan.read_assigned_keys, self.partition, pool=self._pool)
+        assert self.store is not None
         self._unreadable_event_error = fold_unfenced(
-            self.log,
-            self.aggregate,
-            store,
-            plan.deciding.window,
-            plan.cache_bytes,
-            self._topic_id,
-            read_assigned_keys,
-            self.keys,
+            self.plan, self.partition, self.log, self.aggregate, self.store, self.keys
         )
 
     def new_owner(self) -> DecidingOwner:

@@ -154,11 +154,11 @@ def test_parent_may_decide_while_its_child_reads(harness: TopicHarness) -> None:
                 run_plan(harness.plan())
             return super().bounds(kind, isolation)
 
-    store, window = MemoryStore(plan.deciding.window), plan.deciding.window
+    store = MemoryStore(plan.deciding.window)
     log = LogOfBusyParent(plan.connection, harness.topics, 1, plan.log(child).codec)
     with open_owner_keys(plan, child, harness.aggregate, None) as keys:
         cache = StateCache(harness.aggregate, store, store.token(), keys=keys)
-        fold_visible(log, harness.aggregate, cache, None, window, "", plan.read_assigned_keys(child))
+        fold_visible(plan, child, log, harness.aggregate, cache, None)
         cache.check_keys()
     assert decided and name in dict(store.items())
 

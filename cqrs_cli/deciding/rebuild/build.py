@@ -45,7 +45,7 @@ def build_shard(plan: Plan, partition: Partition, aggregate: Aggregate, folder: 
     an inconsistent log, as a run would, and the store's errors for a full disk.
     """
     log, identity = plan.log(partition), plan.identity(partition, aggregate)
-    topic_id, error_duration = identity.topics["commands"], ErrorDuration(plan.timing.error_reset_after)
+    error_duration = ErrorDuration(plan.timing.error_reset_after)
     # A temporary key store: it is not part of the shard, and the shard's owner reads the keys itself.
     keys_folder = folder.with_name("keys")
     with (
@@ -56,12 +56,8 @@ def build_shard(plan: Plan, partition: Partition, aggregate: Aggregate, folder: 
         while True:
             cache = StateCache(aggregate, store, store.token(), plan.cache_bytes, keys)
             try:
-                assigned_keys = plan.read_assigned_keys(partition)
-                # `fold_visible` needs no claim for a child partition that waits for its parent's split.
-                is_pending = assigned_keys.phase == "wait"
-                claim = None if is_pending else parse_claim(log.committed_position().metadata)
-                window = plan.deciding.window
-                fold_visible(log, aggregate, cache, claim, window, topic_id, assigned_keys)
+                claim = parse_claim(log.committed_position().metadata)
+                fold_visible(plan, partition, log, aggregate, cache, claim)
                 cache.check_keys(claim is not None and claim.accepted is not None)
                 break
             except ContradictionError as error:

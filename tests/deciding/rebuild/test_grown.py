@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -157,13 +156,10 @@ def test_children_fold_before_the_split(harness: TopicHarness, tmp_path: Path) -
     plan, child = harness.plan(once=False), Partition("counter", 3)
     (tmp_path / "shard").mkdir()
     with closing(LmdbStore(tmp_path / "shard", plan.deciding.window)) as store:
-        log, read_keys = (
-            _RecordingLog(harness.connection, harness.topics, 3),
-            partial(plan.read_assigned_keys, child),
-        )
+        log = _RecordingLog(harness.connection, harness.topics, 3)
         for expected_starts in ([0], []):
             _READ_STARTS.clear()
-            fold_unfenced(log, harness.aggregate, store, plan.deciding.window, 2**20, "", read_keys)
+            fold_unfenced(plan, child, log, harness.aggregate, store)
             assert [
                 start for number, kind, start in _READ_STARTS if (number, kind) == (1, "events")
             ] == expected_starts

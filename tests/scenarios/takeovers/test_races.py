@@ -1,6 +1,7 @@
 """Races on a real broker: another process acts between two steps of an owner."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from cqrs_cli.kafka.offsets import GroupCommit
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.keyspace.assigned_keys import AssignedKeys
+from cqrs_cli.keyspace.planned_key_space import PlannedKeySpace
 from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.state.memory import MemoryStore
@@ -138,9 +140,8 @@ def test_shard_taken_over_meanwhile_is_not_warmed(counters: TopicHarness) -> Non
     counters.send(*increment_commands(5))
     run_plan(counters.plan())
     plan = counters.plan()
-    store, window = MemoryStore(plan.deciding.window), plan.deciding.window
-    log = TakenOverLog(plan.connection, counters.topics, 0)
-    fold_unfenced(log, counters.aggregate, store, window, plan.cache_bytes)
+    store, log = MemoryStore(plan.deciding.window), TakenOverLog(plan.connection, counters.topics, 0)
+    fold_unfenced(plan, Partition("counter", 0), log, counters.aggregate, store)
     assert store.positions() == Positions()
 
 
@@ -152,21 +153,14 @@ def test_activated_child_partition_is_not_folded(counters: TopicHarness) -> None
     plan, child = counters.plan(), Partition("counter", 1)
     subject = next(subject for subject in SUBJECTS if counters.partition_of(subject) == 1)
 
-    def read_keys_then_decide() -> AssignedKeys:
-        assigned_keys = plan.read_assigned_keys(child)
-        counters.send(*increment_commands(3, subject))
-        run_plan(counters.plan())
-        return assigned_keys
+    class OutdatedKeySpace(PlannedKeySpace):
+        def read_assigned_keys(self, *args: Any) -> AssignedKeys:
+            assigned_keys = super().read_assigned_keys(*args)
+            counters.send(*increment_commands(3, subject))
+            run_plan(counters.plan())
+            return assigned_keys
 
-    store, window = MemoryStore(plan.deciding.window), plan.deciding.window
-    cache_bytes, topic_id = plan.cache_bytes, plan.topics["counter"].ids["commands"]
-    fold_unfenced(
-        plan.log(child),
-        counters.aggregate,
-        store,
-        window,
-        cache_bytes,
-        topic_id,
-        read_keys_then_decide,
-    )
+    key_space = OutdatedKeySpace(counters.topics, "murmur2", 2)
+    plan, store = replace(plan, key_spaces={"counter": key_space}), MemoryStore(plan.deciding.window)
+    fold_unfenced(plan, child, plan.log(child), counters.aggregate, store)
     assert len(counters.outcomes(1)) == 3 and store.positions().outcomes == 0
