@@ -10,6 +10,7 @@ import msgspec
 
 from cqrs_cli import registry
 from cqrs_cli.client import history
+from cqrs_cli.client.aggregate_logs import find_ranges, read_records
 from cqrs_cli.client.compose import compose
 from cqrs_cli.client.envelope import Attributes
 from cqrs_cli.client.producer import CommandProducer
@@ -110,8 +111,8 @@ class OrderDemo:
     def is_called_off(self) -> bool:
         """Return True if the payment was called off, which is the last step of the demo."""
         key, payment = self.order.encode(), self.aggregates[PAYMENT]
-        ranges = history.find_ranges(self.connection, self.topics[PAYMENT], key, self.settings.partitioner)
-        records = history.read_records(self.connection, key, ranges)
+        ranges = find_ranges(self.connection, self.topics[PAYMENT], key, self.settings.partitioner)
+        records = read_records(self.connection, key, ranges)
         state = history.fold_history(payment, records, history.parse_at(None)).state
         return bool(msgspec.to_builtins(state)["status"] == "called off")
 

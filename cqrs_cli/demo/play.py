@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cqrs_cli import registry
 from cqrs_cli.client import history
+from cqrs_cli.client.aggregate_logs import find_ranges, read_records
 from cqrs_cli.client.history import AggregateHistory
 from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.core import digest
@@ -199,8 +200,8 @@ class BankDemo:
     def account(self, id: str) -> AggregateHistory:
         """Return an account, folded from its events as `cqrs show` does."""
         key = id.encode()
-        ranges = history.find_ranges(self.connection, self.topics, key, self.settings.partitioner)
-        records = history.read_records(self.connection, key, ranges)
+        ranges = find_ranges(self.connection, self.topics, key, self.settings.partitioner)
+        records = read_records(self.connection, key, ranges)
         return history.fold_history(self.aggregate, records, history.parse_at(None))
 
     def shard_tally(self) -> Tally:

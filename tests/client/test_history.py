@@ -2,7 +2,8 @@ import msgspec
 import pytest
 
 from cqrs_cli import registry
-from cqrs_cli.client.history import AggregateHistory, LogRange, fold_history, parse_at
+from cqrs_cli.client.aggregate_logs import LogRange
+from cqrs_cli.client.history import AggregateHistory, fold_history, parse_at
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ContradictionError, UsageError
 from tests.support import ROOT

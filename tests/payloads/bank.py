@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from cqrs_cli.client.aggregate_logs import find_ranges, read_records
 from cqrs_cli.client.compose import compose
 from cqrs_cli.client.envelope import ReadyCommand
-from cqrs_cli.client.history import AggregateHistory, find_ranges, fold_history, read_records
+from cqrs_cli.client.history import AggregateHistory, fold_history
 from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.client.send import send_one
 from cqrs_cli.core.messages.payload_reference import PayloadReference, find_reference

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from cqrs_cli.client.aggregate_logs import find_ranges, read_records
 from cqrs_cli.client.codecs import decrypting_codec
 from cqrs_cli.client.compose import compose
-from cqrs_cli.client.history import AggregateHistory, find_ranges, fold_history, read_records
+from cqrs_cli.client.history import AggregateHistory, fold_history
 from cqrs_cli.client.queries.personal import current_key_id
 from cqrs_cli.client.queries.simulation import Simulation
 from cqrs_cli.client.queries.trace import trace_messages

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.client.history import find_ranges, fold_history, parse_at, read_records
+from cqrs_cli.client.aggregate_logs import find_ranges, read_records
+from cqrs_cli.client.history import fold_history, parse_at
 from cqrs_cli.core.digest import as_hex
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.jobs.export.driver import exported_rows, plan_export

@@ -45,6 +45,7 @@ def show(
     Without a keyring, personal fields have redacted values. The command exits with 1 for an id without events.
     """
     from cqrs_cli.client import history as histories
+    from cqrs_cli.client.aggregate_logs import find_ranges, read_records
     from cqrs_cli.client.codecs import decrypting_codec
 
     topics = cli.topics(aggregate)
@@ -63,13 +64,13 @@ def show(
     loaded_aggregate = cli.aggregate(aggregate)
     key = id.encode(errors="surrogateescape")
     connection = cli.connection()
-    ranges = histories.find_ranges(connection, topics, key, cli.settings.partitioner, positions)
+    ranges = find_ranges(connection, topics, key, cli.settings.partitioner, positions)
     count = sum(key_range.end - key_range.start for key_range in ranges)
     with (
         cli.show_spinner(f"reading {count:,} events") if count > SPINNER_THRESHOLD else nullcontext(),
         closing(decrypting_codec(connection, topics, loaded_aggregate, id)) as codec,
     ):
-        records = histories.read_records(connection, key, ranges, codec)
+        records = read_records(connection, key, ranges, codec)
         first_records = list(islice(records, 1))
         if not first_records and positions is None:
             raise CqrsError(

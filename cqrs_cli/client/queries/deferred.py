@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from cqrs_cli.client.aggregate_logs import deferred_logs
 from cqrs_cli.client.compose import SOURCE
 from cqrs_cli.client.envelope import NO_ATTRIBUTION, Attributes, Attribution, ReadyCommand, create_command
 from cqrs_cli.core.deferral.entry import Deferral, read_deferral
@@ -12,12 +13,10 @@ from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
-from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keyspace.key_space import requested_key_space
 
 
 def deferred_commands(
@@ -27,14 +26,9 @@ def deferred_commands(
     another partition has entries in two partitions, but is returned once.
     """
     selected_deferrals: list[Deferral] = []
-    count = readers.partition_count(connection, topics.deferred)
-    key_space = requested_key_space(connection, topics, partitioner, count)
-    for partition in range(count):
-        log = PartitionLog(connection, topics, partition)
+    for log, holds_key in deferred_logs(connection, topics, partitioner):
         selected_deferrals += [
-            entry
-            for entry in deferred_entries(log, is_selected)
-            if key_space.holds_deferred(partition, entry.subject.encode())
+            entry for entry in deferred_entries(log, is_selected) if holds_key(entry.subject.encode())
         ]
     return sorted(selected_deferrals, key=lambda entry: (entry.due, entry.subject, entry.id))
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 
+from cqrs_cli.client.aggregate_logs import find_ranges
 from cqrs_cli.client.codecs import decrypting_codec
-from cqrs_cli.client.history import find_ranges
 from cqrs_cli.client.queries.deferred import deferred_commands
 from cqrs_cli.codec.ciphertext import plain_fields
 from cqrs_cli.core.aggregate.aggregate import Aggregate

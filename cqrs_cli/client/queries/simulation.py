@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from confluent_kafka import KafkaException
 
+from cqrs_cli.client.aggregate_logs import complete_key_space
 from cqrs_cli.client.codecs import decrypting_codec
 from cqrs_cli.client.envelope import ReadyCommand
 from cqrs_cli.client.queries.deferred import deferred_entries
@@ -32,7 +33,6 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.checks import aggregate_topics, missing_topics_error
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
-from cqrs_cli.keyspace.key_space import read_key_space
 from cqrs_cli.ownership.complete_events import complete_bounds
 
 #: Timeout in seconds for reading the owners' position, which is optional: an ACL may hide their consumer group.
@@ -67,8 +67,7 @@ class Simulation:
         and the deferred commands are read, too.
         """
         self.topics = _describe_topics(connection, topics)
-        count = self.topics.partitions
-        key_space = read_key_space(connection, topics, settings.partitioner, count)
+        key_space = complete_key_space(connection, self.topics, settings.partitioner)
         self._payloads: dict[PayloadReference, bytes] = {}  # the large data of the commands so far
         self._settings, self._key_space = settings, key_space
         subjects: dict[int, set[bytes]] = {}  # partition → the record keys of its commands

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from cqrs_cli.client import history as histories
+from cqrs_cli.client.aggregate_logs import LogRange, find_ranges, read_records
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import CqrsError, UsageError
@@ -161,9 +162,9 @@ async def _fold_document(
     def read(check_cancelled: CancelCheck) -> FoldedDocument:
         connection, topics = follower.connection, follower.topics
         key = aggregate_id.encode()
-        ranges = histories.find_ranges(connection, topics, key, follower.partitioner)
+        ranges = find_ranges(connection, topics, key, follower.partitioner)
         with closing(follower.open_codec(aggregate_id) if decrypts else follower.redacting_codec) as codec:
-            records = histories.read_records(connection, key, ranges, codec, check_cancelled)
+            records = read_records(connection, key, ranges, codec, check_cancelled)
             if events:
                 records = _limit_bytes(records, gateway.limits.history_bytes)
             history = histories.fold_history(follower.aggregate, records, is_included, events=events)
@@ -182,9 +183,7 @@ async def _fold_document(
         raise Problem(503 if error.exit_code == 4 else 500, error.code, error.message) from error
 
 
-def _limit_bytes(
-    records: Iterable[tuple[histories.LogRange, Record]], limit: int
-) -> Iterator[tuple[histories.LogRange, Record]]:
+def _limit_bytes(records: Iterable[tuple[LogRange, Record]], limit: int) -> Iterator[tuple[LogRange, Record]]:
     """Yield the records; raises `Problem` 413 once they have more than `limit` bytes."""
     size = 0
     for log_range, record in records:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import KafkaException
 
+from cqrs_cli.client.aggregate_logs import find_events
 from cqrs_cli.client.codecs import decrypting_codec, redacting_codec
-from cqrs_cli.client.history import find_events
 from cqrs_cli.codec.record_codec import RecordCodec
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.errors import CqrsError

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from cqrs_cli.client.history import find_events
+from cqrs_cli.client.aggregate_logs import find_events
 from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.jobs.engine.driver_address import driver_address
 from cqrs_cli.jobs.engine.partition_job import result_accumulator, run_job, run_on_workers, with_shipped_code

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import pytest
 
-from cqrs_cli.client.history import find_ranges, read_records
+from cqrs_cli.client.aggregate_logs import find_ranges, read_records
 from cqrs_cli.following.gateway.gateway import GatewayLimits
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics

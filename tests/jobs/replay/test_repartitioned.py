@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from cqrs_cli.client.history import find_ranges, fold_history, parse_at, read_records
+from cqrs_cli.client.aggregate_logs import find_ranges, read_records
+from cqrs_cli.client.history import fold_history, parse_at
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.jobs.export.driver import exported_rows, plan_export
 from cqrs_cli.jobs.replay.driver import plan_replay

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cqrs_cli.client.history import bounds_until, find_ranges, fold_history, parse_at, read_records
+from cqrs_cli.client.aggregate_logs import bounds_until, find_ranges, read_records
+from cqrs_cli.client.history import fold_history, parse_at
 from cqrs_cli.core.digest import as_hex
 from cqrs_cli.errors import UsageError
 from cqrs_cli.jobs.replay.driver import plan_replay, replay_events

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from cqrs_cli.client.aggregate_logs import find_ranges
 from cqrs_cli.client.compose import compose
 from cqrs_cli.client.envelope import Attributes
-from cqrs_cli.client.history import find_ranges
 from cqrs_cli.client.queries.simulation import Simulation
 from cqrs_cli.doctor.events import check_events
 from cqrs_cli.errors import ContradictionError
