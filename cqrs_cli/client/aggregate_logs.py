@@ -8,6 +8,7 @@
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -21,6 +22,19 @@ from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
 from cqrs_cli.keyspace.key_space import KeySpace, read_key_space, requested_key_space, visible_key_space
 from cqrs_cli.ownership.complete_events import complete_bounds
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateLogs:
+    """All logs of an aggregate: the base of the plans whose tasks read the logs together."""
+
+    connection: Connection
+    aggregate_topics: AggregateTopics
+    key_space: KeySpace  # with every split when the plan was created
+
+    def read_key_space(self) -> KeySpace:
+        """Return the current key space, with splits since the plan was created."""
+        return complete_key_space(self.connection, self.aggregate_topics, self.key_space.partitioner)
 
 
 def complete_key_space(

@@ -5,13 +5,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from cqrs_cli.client.aggregate_logs import AggregateLogs, complete_key_space
 from cqrs_cli.core.deferral.deferrals import CLOCK_TOLERANCE
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.acls import denied_acls_error, required_acls
-from cqrs_cli.kafka.topics.topics import AggregateTopics, TopicPlan, Topics
-from cqrs_cli.keyspace.key_space import KeySpace, read_key_space
+from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.proof.findings import Report
 from cqrs_cli.registry import load, names
 from cqrs_cli.scans.verify.checkpoints import CheckpointFolders
@@ -25,15 +25,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class VerificationPlan:
+class VerificationPlan(AggregateLogs):
     """The data that each task needs."""
 
-    connection: Connection
-    aggregate_topics: AggregateTopics
     #: The package of the aggregates. None: the code is missing, so only the JSON shape of events is checked.
     package: str | None
     root: Path  # folder of the package
-    key_space: KeySpace
     dedup_window: int  # ms
     longest_window: int  # ms; the longest dedup window of any run
     shards_folder: Path | None = None  # the folder of the shards to compare with; None: compare no shard
@@ -44,11 +41,6 @@ class VerificationPlan:
     clock_tolerance: int = CLOCK_TOLERANCE
     #: Seconds to wait for open transactions. The broker aborts the transaction of a killed owner after 20 s.
     transaction_timeout: float = 40.0
-
-    def read_key_space(self) -> KeySpace:
-        """Return the current key space, with splits since the plan was created."""
-        topics, count = self.aggregate_topics.topics, self.aggregate_topics.partitions
-        return read_key_space(self.connection, topics, self.key_space.partitioner, count)
 
 
 class VerificationResult(NamedTuple):
@@ -93,9 +85,9 @@ def plan_verify(
     return VerificationPlan(
         connection,
         aggregate_topics,
+        complete_key_space(connection, aggregate_topics, settings.partitioner),
         package,
         settings.root,
-        read_key_space(connection, topics, settings.partitioner, aggregate_topics.partitions),
         milliseconds(settings.dedup_window),
         milliseconds(longest_window or settings.dedup_window),
         shards_folder,

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cqrs_cli.client.aggregate_logs import AggregateLogs, complete_key_space
 from cqrs_cli.errors import UsageError
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
-from cqrs_cli.kafka.topics.topics import AggregateTopics, TopicPlan, Topics
-from cqrs_cli.keyspace.key_space import KeySpace, read_key_space
+from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.telemetry.datagrams import Address
 
 if TYPE_CHECKING:
@@ -19,17 +19,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class WhatifPlan:
+class WhatifPlan(AggregateLogs):
     """The data that each task needs."""
 
-    connection: Connection
-    aggregate_topics: AggregateTopics
     package: str  # the package with the current code
     root: Path  # folder of the package
     module: str  # the module with the changed code (`--with`), which decides the commands again
     module_root: Path  # folder from which `module` is loaded
     decision_settings: DecisionSettings
-    key_space: KeySpace
     since: int | None = None  # ms since 1970: decide the commands from this time on; None: all commands
     until: int | None = None  # ms since 1970: decide the commands up to this time; None: all commands
     #: Instead of `until`: partition → offset after the last command to decide.
@@ -77,12 +74,12 @@ def plan_whatif(
     return WhatifPlan(
         connection,
         described_topics,
+        complete_key_space(connection, described_topics, settings.partitioner),
         settings.aggregates,
         settings.root,
         module,
         settings.root,
         DecisionSettings.of(settings),
-        read_key_space(connection, topics, settings.partitioner, described_topics.partitions),
         since,
         until,
         ends,
