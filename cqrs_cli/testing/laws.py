@@ -42,7 +42,7 @@ def check_laws(module: ModuleType, *, examples: int = 200, samples: Samples | No
 def laws(decider: Decider[Any, Any, Any], *, examples: int = 200, samples: Samples | None = None) -> None:
     """Check a decider with random histories of commands, drawn from the annotations of `decide`; raises `BrokenLaw`.
 
-    1. `decide` returns events or raises `Rejected`, nothing else, and a second call has the same result.
+    1. `decide` returns events or raises `Rejected` or `Later`, nothing else, and a second call has the same result.
     2. `decide` has the same result for a state that was stored and loaded: the order of a dict or set does not matter.
     3. `decide` and `evolve` do not modify their arguments.
     4. Events survive encoding, and states survive storing: all numbers are finite, all values have their annotated

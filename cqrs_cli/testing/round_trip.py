@@ -10,6 +10,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, Context, Decider, Event, Rejected, State
 from cqrs_cli.core.aggregate.errors import describe_error
 from cqrs_cli.core.context import MAX_EVENTS
+from cqrs_cli.core.deferral.later import Later
 from cqrs_cli.core.messages.json import encode_json
 
 _Message = TypeVar("_Message", Event, State)
@@ -42,15 +43,18 @@ class TimedCommand(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """The decision on a command: its decoded events, or the rejection."""
+    """The decision on a command: its decoded events, the rejection, or the deferral."""
 
     events: tuple[Event, ...] = ()
     rejected: Rejected | None = None
+    deferred: Later | None = None
 
     def as_lines(self) -> list[str]:
         """Return the decision as text lines; equal decisions have equal lines in every process."""
         if self.rejected is not None:
             return [f"rejected with {self.rejected.code}: {self.rejected.message}"]
+        if self.deferred is not None:
+            return [f"deferred for {self.deferred.after}: {self.deferred.reason}"]
         return [f"{type(event).__name__} {encode_json(event).decode()}" for event in self.events] or [
             "no event"
         ]
@@ -69,7 +73,8 @@ def context_of(version: int, time: datetime = datetime(2000, 1, 1, tzinfo=UTC), 
 def decide_command(aggregate: Aggregate, state: State, command: Command, context: Context) -> Decision:
     """Return the decision; raises `BrokenLaw` for a value that is not an event.
 
-    `context` is for a `decide` with three parameters. Errors of `decide` other than `Rejected` are not caught.
+    `context` is for a `decide` with three parameters. Errors of `decide` other than `Rejected` and `Later` are not
+    caught.
     """
     __tracebackhide__ = True
     decide: Callable[..., Iterable[Event]] = aggregate.decider.decide
@@ -78,6 +83,8 @@ def decide_command(aggregate: Aggregate, state: State, command: Command, context
         events = tuple(islice(decide(*arguments), MAX_EVENTS + 1))
     except Rejected as rejected:
         return Decision(rejected=rejected)
+    except Later as deferred:
+        return Decision(deferred=deferred)
     if len(events) > MAX_EVENTS:
         raise BrokenLaw(f"decide yields more than {MAX_EVENTS} events", repr(command), function=decide)
     return Decision(tuple(read_back(aggregate, event) for event in events))

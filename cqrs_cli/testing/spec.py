@@ -1,7 +1,7 @@
 """Specifications of aggregates: given events, when command, then outcome, as one expression with a readable failure."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import reduce
 from typing import Any, Generic, TypeVar
 
@@ -104,10 +104,23 @@ class Outcome(Generic[_C, _S, _E]):
             raise self._failure([expectation])
         return self
 
+    def deferred(self, after: timedelta | None = None, reason: str | None = None) -> "Outcome[_C, _S, _E]":
+        """Check that `decide` raised `cqrs.Later`, with this delay and reason if given."""
+        __tracebackhide__ = True
+        later = self.decision.deferred
+        if (
+            later is None
+            or (after is not None and later.after != after)
+            or (reason is not None and later.reason != reason)
+        ):
+            expectation = "deferred" + (f" for {after}" if after else "") + (f": {reason}" if reason else "")
+            raise self._failure([expectation])
+        return self
+
     def unchanged(self) -> "Outcome[_C, _S, _E]":
         """Check that the command was valid and caused no event."""
         __tracebackhide__ = True
-        if self.decision.rejected is not None or self.decision.events:
+        if self.decision != Decision():
             raise self._failure(["no event"])
         return self
 
@@ -133,10 +146,7 @@ class Outcome(Generic[_C, _S, _E]):
         return f"in state:\n  {self.before.state!r}\nwhen:\n  {self.command!r}"
 
     def _failure(self, expected: list[str], *details: str) -> AssertionError:
-        if self.decision.rejected is not None:
-            found = self.decision.as_lines()
-        else:
-            found = [repr(event) for event in self.decision.events] or ["no event"]
+        found = [repr(event) for event in self.decision.events] or self.decision.as_lines()
         parts = [self._given_and_when()]
         for title, lines in (("expected", expected), ("found", found), ("that is", list(details))):
             if lines:

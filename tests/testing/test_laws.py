@@ -14,7 +14,7 @@ import pytest
 from cqrs_cli.testing import BrokenLaw, check_laws, laws
 
 SOURCE = """
-import math, random
+import datetime, math, random
 import cqrs_cli as cqrs
 
 class Add(cqrs.Command):
@@ -216,6 +216,25 @@ def test_rule_about_time_keeps_the_laws(make_timed_bag: MakeBag) -> None:
             evolve="return Bag(bag.tags, event.weight)",
         )
     )
+
+
+@pytest.mark.program
+def test_deferrals_keep_the_laws(make_timed_bag: MakeBag) -> None:
+    check_laws(
+        make_timed_bag(
+            decide="if at.time.day % 2: raise cqrs.Later(reason=command.tag)\n    yield Added(command.tag)",
+            evolve="return Bag(bag.tags, event.weight)",
+        )
+    )
+
+
+def test_random_delays_break_the_laws(make_timed_bag: MakeBag) -> None:
+    module = make_timed_bag(
+        decide="raise cqrs.Later(datetime.timedelta(random.random() + 1)); yield",
+        evolve="return bag",
+    )
+    with pytest.raises(BrokenLaw, match="decide depends on chance or time"):
+        laws(module.decider)
 
 
 def test_laws_try_later_times_and_versions(make_timed_bag: MakeBag) -> None:

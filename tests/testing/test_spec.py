@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -65,6 +66,58 @@ def test_an_accepted_command_is_not_rejected() -> None:
 def test_events_and_rejections_are_changes(command: Withdraw) -> None:
     with pytest.raises(AssertionError, match=r"expected:\n  no event"):
         account.when(command).unchanged()
+
+
+class Pay(cqrs.Command):
+    pass
+
+
+class Paid(cqrs.Event):
+    total: int
+
+
+class Order(cqrs.State):
+    total: int = 0
+
+
+def pay(command: Pay, order: Order) -> Iterator[Paid]:
+    if not order.total:
+        raise cqrs.Later(after=timedelta(seconds=30), reason="no total yet")
+    yield Paid(order.total)
+
+
+def total_of(order: Order, event: Paid) -> Order:
+    return Order(event.total)
+
+
+order = spec(cqrs.Decider(pay, total_of, initial=Order()))
+
+
+def test_later_defers_a_command() -> None:
+    order.when(Pay()).deferred(timedelta(seconds=30), "no total yet").deferred().state(Order())
+
+
+@pytest.mark.parametrize(
+    ("after", "reason", "expected"),
+    [(timedelta(seconds=31), None, "deferred for 0:00:31"), (None, "no", "deferred: no")],
+)
+def test_other_deferral_is_not_expected(after: timedelta | None, reason: str | None, expected: str) -> None:
+    with pytest.raises(
+        AssertionError, match=f"expected:\n  {expected}\nfound:\n  deferred for 0:00:30: no total yet"
+    ):
+        order.when(Pay()).deferred(after, reason)
+
+
+def test_an_accepted_command_is_not_deferred() -> None:
+    with pytest.raises(AssertionError, match=r"expected:\n  deferred\nfound:\n  Paid"):
+        order.given(Paid(5)).when(Pay()).deferred()
+
+
+@pytest.mark.parametrize("is_unchanged", [True, False])
+def test_a_deferred_command_is_not_decided(is_unchanged: bool) -> None:
+    deferred = order.when(Pay())
+    with pytest.raises(AssertionError, match="found:\n  deferred for"):
+        deferred.unchanged() if is_unchanged else deferred.then(Paid(5))
 
 
 def test_wrong_state_shows_its_difference() -> None:
