@@ -54,9 +54,7 @@ def test_batch_links_sampled_commands(orders: TopicHarness, collector: Collector
 
 
 @pytest.mark.usefixtures("collector")
-def test_unusable_number_ends_a_task_before_its_claim(
-    orders: TopicHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unusable_number_prevents_a_claim(orders: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker may have other variables than the driver, which checks its own."""
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "0")
     assert isinstance(run_plan_task(orders.plan())[0].error, ConfigurationError)
