@@ -46,7 +46,7 @@ def complete_key_space(
     return read_key_space(connection, aggregate_topics.topics, partitioner, aggregate_topics.partitions)
 
 
-class LogRange(NamedTuple):
+class EventRange(NamedTuple):
     """A range of records in a partition of the events topic: start ≤ offset < end."""
 
     topic: str
@@ -61,14 +61,14 @@ def find_ranges(
     key: bytes,
     partitioner: Partitioner,
     positions: Mapping[int, int] | None = None,
-) -> list[LogRange]:
+) -> list[EventRange]:
     """Return the ranges that may hold this key's committed events, in the order of the events.
 
     `positions`: partition → the offset at which its range ends; by default the end of the log. Raises `UsageError` for
     positions outside the log, `ContradictionError` if events were deleted.
     """
     _, bounds = find_events(connection, topics, partitioner, positions, key)
-    return [LogRange(topics.events, partition, start, end) for partition, (start, end) in bounds.items()]
+    return [EventRange(topics.events, partition, start, end) for partition, (start, end) in bounds.items()]
 
 
 def find_events(
@@ -115,10 +115,10 @@ def bounds_until(
 def read_records(
     connection: Connection,
     key: bytes,
-    ranges: Iterable[LogRange],
+    ranges: Iterable[EventRange],
     codec: RecordCodec | None = None,
     raise_if_cancelled: Callable[[], None] = lambda: None,
-) -> Iterator[tuple[LogRange, Record]]:
+) -> Iterator[tuple[EventRange, Record]]:
     """Yield the events with this key, each with its range, in the order of the log. `codec` decodes them; by default,
     personal fields stay encrypted. `raise_if_cancelled` is called for each batch; its error cancels the read.
 
@@ -130,11 +130,11 @@ def read_records(
         return [record for record in records if record.key == key]
 
     codec = codec or connection.payload_codec()
-    for log_range in ranges:
-        own_records = map(select_own, readers.read(connection, *log_range))
-        for records in codec.decode_batches(log_range.topic, log_range.partition, own_records):
+    for event_range in ranges:
+        own_records = map(select_own, readers.read(connection, *event_range))
+        for records in codec.decode_batches(event_range.topic, event_range.partition, own_records):
             for record in records:
-                yield log_range, record
+                yield event_range, record
     codec.check_no_lost_keys()
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from cqrs_cli.client.aggregate_logs import LogRange
+from cqrs_cli.client.aggregate_logs import EventRange
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.core.fold import FoldError, VersionedState, fold_event
@@ -84,7 +84,7 @@ def parse_at(text: str | None) -> StateFilter:
 
 def fold_history(
     aggregate: Aggregate,
-    records: Iterable[tuple[LogRange, Record]],
+    records: Iterable[tuple[EventRange, Record]],
     is_included: StateFilter,
     *,
     events: bool = True,
@@ -96,13 +96,13 @@ def fold_history(
     latest_state: VersionedState | None = None
     selected_state: VersionedState | None = None
     event_list: list[EventEnvelope] = []
-    for log_range, record in records:
+    for event_range, record in records:
         try:
             event = read_event(record.value)
             next_state = fold_event(aggregate, latest_state, event)
         except (FoldError, ValueError) as error:
             raise record_fault(
-                aggregate.name, "events", log_range.topic, log_range.partition, record.offset, error
+                aggregate.name, "events", event_range.topic, event_range.partition, record.offset, error
             ) from error
         if next_state is not latest_state:
             latest_state = next_state

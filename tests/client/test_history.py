@@ -2,17 +2,17 @@ import msgspec
 import pytest
 
 from cqrs_cli import registry
-from cqrs_cli.client.aggregate_logs import LogRange
+from cqrs_cli.client.aggregate_logs import EventRange
 from cqrs_cli.client.history import AggregateHistory, fold_history, parse_at
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ContradictionError, UsageError
 from tests.support import ROOT
 
 COUNTER = registry.load("counter", "aggregates", ROOT)
-LOG_RANGE = LogRange("counter.events", 3, 0, 100)
+RANGE = EventRange("counter.events", 3, 0, 100)
 
 
-def event(version: int, time: str = "", name: str = "Incremented") -> tuple[LogRange, Record]:
+def event(version: int, time: str = "", name: str = "Incremented") -> tuple[EventRange, Record]:
     """Return an event record. Its time follows from its version unless given."""
     value = {
         "id": f"3/{version}/0",
@@ -25,10 +25,10 @@ def event(version: int, time: str = "", name: str = "Incremented") -> tuple[LogR
         "eventcount": 1,
         "data": {"by": version},
     }
-    return LOG_RANGE, Record(version, 0, b"c", msgspec.json.encode(value))
+    return RANGE, Record(version, 0, b"c", msgspec.json.encode(value))
 
 
-def fold_events(at: str | None, *events: tuple[LogRange, Record]) -> AggregateHistory:
+def fold_events(at: str | None, *events: tuple[EventRange, Record]) -> AggregateHistory:
     return fold_history(COUNTER, events, parse_at(at))
 
 
@@ -61,9 +61,9 @@ def test_repeated_events_count_once() -> None:
 
 @pytest.mark.parametrize(
     "events",
-    [[event(1), event(3)], [event(2)], [event(1, name="Unknown")], [(LOG_RANGE, Record(9, 0, b"c", b"{}"))]],
+    [[event(1), event(3)], [event(2)], [event(1, name="Unknown")], [(RANGE, Record(9, 0, b"c", b"{}"))]],
 )
-def test_errors_name_the_offset(events: list[tuple[LogRange, Record]]) -> None:
+def test_errors_name_the_offset(events: list[tuple[EventRange, Record]]) -> None:
     with pytest.raises(
         ContradictionError,
         match=r"counter\.events partition 3 offset \d: .*cqrs tail counter events --partition 3 --from \d -n 1",

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from cqrs_cli.client import history as histories
-from cqrs_cli.client.aggregate_logs import LogRange, find_ranges, read_records
+from cqrs_cli.client.aggregate_logs import EventRange, find_ranges, read_records
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import CqrsError, UsageError
@@ -168,7 +168,7 @@ async def _fold_document(
             if events:
                 records = _limit_bytes(records, gateway.limits.history_bytes)
             history = histories.fold_history(follower.aggregate, records, is_included, events=events)
-            active_keys = (codec.current_key(log_range.partition, aggregate_id) for log_range in ranges)
+            active_keys = (codec.current_key(event_range.partition, aggregate_id) for event_range in ranges)
             active_key = next(filter(None, active_keys), None)
         document = histories.history_document(follower.aggregate.name, aggregate_id, history, events=events)
         if not decrypts:
@@ -183,10 +183,12 @@ async def _fold_document(
         raise Problem(503 if error.exit_code == 4 else 500, error.code, error.message) from error
 
 
-def _limit_bytes(records: Iterable[tuple[LogRange, Record]], limit: int) -> Iterator[tuple[LogRange, Record]]:
+def _limit_bytes(
+    records: Iterable[tuple[EventRange, Record]], limit: int
+) -> Iterator[tuple[EventRange, Record]]:
     """Yield the records; raises `Problem` 413 once they have more than `limit` bytes."""
     size = 0
-    for log_range, record in records:
+    for event_range, record in records:
         size += len(record.value or b"")
         if size > limit:
             raise Problem(
@@ -194,7 +196,7 @@ def _limit_bytes(records: Iterable[tuple[LogRange, Record]], limit: int) -> Iter
                 "the history is too long",
                 f"its events have more than {limit:,} bytes: read them as a stream",
             )
-        yield log_range, record
+        yield event_range, record
 
 
 def _may_decrypt(request: Request, follower: AggregateFollower) -> bool:

@@ -7,13 +7,13 @@ from cqrs_cli.following.processes.composer import ComposedRecord, upload_payload
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.following.processes.position import ProcessPosition, position_key
 from cqrs_cli.following.processes.positions import POSITIONS_PARTITION, read_positions
-from cqrs_cli.following.processes.writer import CommandWriter
+from cqrs_cli.following.processes.writer import ReactionWriter
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.ownership.claim import Claim, judge
 from cqrs_cli.ownership.session import Session
 
 
-class ReactSession(Session[CommandWriter]):
+class ReactSession(Session[ReactionWriter]):
     """The session of one owner. Its position is a record in the positions topic, and the group's committed offset."""
 
     def __init__(
@@ -25,7 +25,7 @@ class ReactSession(Session[CommandWriter]):
         self.child_positions: dict[EventPartition, ProcessPosition] = {}  # the next commit writes these, too
         self.codec = AS_STORED  # decodes events; the loop replaces it by a decrypting codec
         source, timing = subscription.source, plan.timing
-        writer = CommandWriter(plan.connection, self.topics, source, plan.request_bytes, timing)
+        writer = ReactionWriter(plan.connection, self.topics, source, plan.request_bytes, timing)
         super().__init__(
             plan.connection, plan.claim_slot(subscription), writer, own_claim, timing, batch_limit
         )

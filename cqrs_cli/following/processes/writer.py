@@ -17,7 +17,7 @@ from cqrs_cli.observer import reached
 from cqrs_cli.ownership.timing import Timing
 
 
-class CommandWriter(TransactionalWriter):
+class ReactionWriter(TransactionalWriter):
     """Writes the commands and positions for one events partition of a process manager."""
 
     def __init__(

@@ -51,7 +51,7 @@ class SimulatedOwner:
     states: StateCache  # states and command ids as decided by the changed code
     payloads: HistoricPayloads
     keys: HistoricKeys
-    shares_stores: bool  # see `Simulation`
+    shares_stores: bool  # see `PartitionSimulation`
     decided_commands: int = 0
     #: Number of commands that owners failed without calling `decide`, such as poison records. The simulation fails
     #: them, too.

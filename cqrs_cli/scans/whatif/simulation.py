@@ -33,7 +33,7 @@ BATCH_SIZE = 250
 
 
 @dataclass
-class Simulation:
+class PartitionSimulation:
     """The simulation of one partition. Call `fold_before` and `restore_decisions_before`, then `decide`, then
     `state_differences`.
     """
@@ -116,14 +116,14 @@ class Simulation:
         self._logged_states.flush()
         self._simulated_states.flush()
 
-    def child_simulation(self, partition: int, stack: ExitStack) -> "Simulation":
+    def child_simulation(self, partition: int, stack: ExitStack) -> "PartitionSimulation":
         """Return the simulation of a child partition, which starts with copies of this simulation's stores. `stack`
         closes the copies.
         """
         rules = replace(self.owner.rules, partition=partition)
         stores = open_stores(stack, rules.dedup_window, (self.logged_store, self.simulated_store))
         codes = self.current_code, self.other_code
-        child = Simulation(
+        child = PartitionSimulation(
             rules,
             *codes,
             *stores,

@@ -29,7 +29,7 @@ from cqrs_cli.proof.whatif.difference import HistoryDifference, Label
 from cqrs_cli.registry import load, load_from
 from cqrs_cli.scans.log_progress import LogProgress
 from cqrs_cli.scans.whatif.plan import WhatifPlan
-from cqrs_cli.scans.whatif.simulation import Simulation
+from cqrs_cli.scans.whatif.simulation import PartitionSimulation
 from cqrs_cli.scans.whatif.stores import open_stores
 
 #: The maximal number of examples for each label of a difference.
@@ -78,7 +78,7 @@ class Member(NamedTuple):
     """A partition of a family, whose commands are decided again."""
 
     partition: int
-    simulation: Simulation
+    simulation: PartitionSimulation
     #: True: ignore `since`, and start at the first command. A child does so if its parent is simulated up to the split.
     is_whole: bool = False
 
@@ -192,12 +192,12 @@ def _command_range(
     return start, max(start, decided_end), until_offset
 
 
-def _open_simulation(plan: WhatifPlan, log: PartitionLog, stack: ExitStack) -> Simulation:
+def _open_simulation(plan: WhatifPlan, log: PartitionLog, stack: ExitStack) -> PartitionSimulation:
     name, codec = plan.aggregate_topics.topics.aggregate, plan.connection.payload_codec()
     rules = plan.decision_settings.rules(plan.aggregate_topics, log.partition, codec.payload_threshold)
     current_code = load(name, plan.package, plan.root)
     other_code = load_from(name, plan.module, plan.module_root)
     stores = open_stores(stack, rules.dedup_window)
-    return Simulation(
+    return PartitionSimulation(
         rules, current_code, other_code, *stores, codec, shares_stores=plan.key_space.was_repartitioned
     )

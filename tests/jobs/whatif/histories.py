@@ -16,7 +16,7 @@ from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.whatif.decided import Lookahead, decoded_events, decoded_outcomes, join_history
 from cqrs_cli.proof.whatif.difference import HistoryDifference
-from cqrs_cli.scans.whatif.simulation import BATCH_SIZE, Simulation
+from cqrs_cli.scans.whatif.simulation import BATCH_SIZE, PartitionSimulation
 from cqrs_cli.scans.whatif.stores import open_stores
 from tests.core.deferral.world import World
 from tests.proof import history as tally
@@ -67,7 +67,7 @@ def simulate_history(
     outcomes = Lookahead(decoded_outcomes(logs.outcomes))
     events = Lookahead(decoded_events(logs.events))
     with ExitStack() as stack:
-        simulation = Simulation(
+        simulation = PartitionSimulation(
             rules, current, other, *open_stores(stack, rules.dedup_window), batch_size=batch
         )
         simulation.fold_before(events.take_before(start))

@@ -11,7 +11,7 @@ import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.proof.whatif.decided import Lookahead, decoded_events, decoded_outcomes, join_history
 from cqrs_cli.proof.whatif.difference import HistoryDifference
-from cqrs_cli.scans.whatif.simulation import Simulation
+from cqrs_cli.scans.whatif.simulation import PartitionSimulation
 from cqrs_cli.scans.whatif.stores import open_stores
 from tests.jobs.whatif.histories import RULES, Logs, simulate_history
 from tests.proof.deferred.encrypted_command import DeferredHistory, deferred_command
@@ -75,7 +75,7 @@ def test_temporary_files_are_encrypted() -> None:
     history = EncryptedHistory([add(1, "Ann"), add(1, "Bob"), add(2, "Cem", "b")])
     with ExitStack() as stack:
         stores = open_stores(stack, RULES.dedup_window)
-        simulation = Simulation(replace(RULES, topic_id="T"), TALLY, TALLY, *stores, batch_size=1)
+        simulation = PartitionSimulation(replace(RULES, topic_id="T"), TALLY, TALLY, *stores, batch_size=1)
         outcomes = Lookahead(decoded_outcomes(history.outcomes))
         events = Lookahead(decoded_events(history.events))
         assert list(simulation.decide(join_history(history.commands, outcomes, events))) == []
