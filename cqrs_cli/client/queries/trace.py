@@ -72,22 +72,14 @@ def trace_messages(
         } - {""}
         if not correlations and pass_number == 0:
             is_aggregate_id, ids = True, set()
-            correlations = {
-                message.correlation
-                for message in messages_by_position.values()
-                if message.subject == searched_id
-            } - {""}
+            messages = [
+                message for message in messages_by_position.values() if message.subject == searched_id
+            ]
+            correlations = {message.correlation for message in messages} - {""}
             if len(correlations) > MAX_CORRELATIONS:
-                aggregate_messages = [
-                    message for message in messages_by_position.values() if message.subject == searched_id
-                ]
+                skipped_count = len(correlations)
                 return TraceResult(
-                    aggregate_messages,
-                    list(counts),
-                    missing_topic_errors,
-                    record_count,
-                    True,
-                    len(correlations),
+                    messages, list(counts), missing_topic_errors, record_count, True, skipped_count
                 )
         if correlations <= ids:
             break
