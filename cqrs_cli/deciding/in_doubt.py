@@ -152,41 +152,35 @@ def _resolve(
         writer = admin.fence_writer(
             log.topics.transactional_id(log.partition), int(plan.timing.transaction_timeout * 1000)
         )
-        # (topic, partition) → {producer id → first offset} of the open transactions.
         producers = admin.open_producers([*own_logs, *shared_logs])
+        # (topic, partition) → first offset of the writer's open transaction.
+        writer_starts = {
+            log_partition: first_offsets[writer.producer_id]
+            for log_partition, first_offsets in producers.items()
+            if writer.producer_id in first_offsets
+        }
         group, commands = log.topics.group, log.topics.commands
         # Any client may have an open transaction on the commands, and other owners on the shared logs.
-        exclusive_producers = {
-            log_partition: first_offsets
-            for log_partition, first_offsets in producers.items()
-            if log_partition not in shared_logs and log_partition[0] != commands
-        }
-        producer_ids = set[int]().union(*exclusive_producers.values()) | (
-            {writer.producer_id} & set[int]().union(*producers.values())
-        )
+        exclusive_logs = [log_partition for log_partition in own_logs if log_partition[0] != commands]
+        if any(producers[log_partition].keys() - {writer.producer_id} for log_partition in exclusive_logs):
+            return None
+        if not writer_starts and not (
+            offset_pending and has_pending_commit(log.connection, group, commands, log.partition)
+        ):
+            return None
         group_position = log.committed_position()
         claim = parse_claim(group_position.metadata)
-        offset_pending = (
-            offset_pending
-            and not producer_ids
-            and has_pending_commit(log.connection, group, commands, log.partition)
-        )
-        if producer_ids - {writer.producer_id} or not (producer_ids or offset_pending):
-            return None
         if claim is not None and claim.topic_id not in (UNKNOWN_TOPIC, topic_id):
             return None
+        first_resubmitted = writer_starts.get((commands, log.partition))
         forward_starts = {
-            log_partition[1]: first_offsets[writer.producer_id]
-            for log_partition, first_offsets in producers.items()
-            if log_partition in shared_logs
-            and log_partition[0] == commands
-            and writer.producer_id in first_offsets
+            partition: start
+            for (topic, partition), start in writer_starts.items()
+            if topic == commands and partition != log.partition
         }
         traces = _command_traces(log, group_position.offset, claim, forward_starts)
-        if (
-            keys_partition is not None
-            and (start := producers[log.topics.keys, keys_partition].get(writer.producer_id)) is not None
-        ):
+        if keys_partition is not None and (log.topics.keys, keys_partition) in writer_starts:
+            start = writer_starts[log.topics.keys, keys_partition]
             traces = traces._replace(hidden_key=_command_of_keys(log, keys_partition, start))
         hidden_entry = log.first_hidden_record("deferred")
         hides_imported = hidden_entry is not None and hidden_entry.value is not None  # a probe has no value
@@ -199,14 +193,13 @@ def _resolve(
                 traces.has_decided,
             ).is_visible
         )
-        first_resubmitted = producers[commands, log.partition].get(writer.producer_id)
         commit = (
             is_split_visible
             or was_committed(traces)
             or _is_resubmission_visible(log, topic_id, first_resubmitted)
         )
         shared_with_writer = [
-            log_partition for log_partition in shared_logs if writer.producer_id in producers[log_partition]
+            log_partition for log_partition in shared_logs if log_partition in writer_starts
         ]
         admin.end_hanging(writer, [*own_logs, *shared_with_writer], group, commit)
     return commit
