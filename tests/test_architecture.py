@@ -51,7 +51,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "payloads": {"core", "storage"},
     "scaffold": set(),
     "storage": set(),
-    "testing": {"core", "following"},  # the type of a projection, for type checkers only
+    "testing": {"core", "following"},  # the class of a projection, and its event types
     "system": {"core"},
     "settings": {"core", "keys", "system", "storage", "payloads"},
     "registry": {"core", "settings", "system"},

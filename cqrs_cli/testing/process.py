@@ -11,12 +11,18 @@ from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.process import Process, Send
 from cqrs_cli.core.react import call_react, subscribed_events
 from cqrs_cli.core.recorded import Recorded
+from cqrs_cli.core.subscription_rule import check_erasure
 from cqrs_cli.testing.round_trip import BrokenLaw
 
 
 def process(process: Process) -> "ProcessSpec":
-    """Return a specification of a process manager. Raises `TypeError` if its annotations are wrong."""
-    return ProcessSpec(process, tuple(subscribed_events(process)))
+    """Return a specification of a process manager.
+
+    Raises `TypeError` if its annotations are wrong, or if it must also subscribe to `cqrs.Erased`.
+    """
+    event_types = tuple(subscribed_events(process))
+    check_erasure(event_types)
+    return ProcessSpec(process, event_types)
 
 
 @dataclass(frozen=True)

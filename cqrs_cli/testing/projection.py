@@ -9,24 +9,30 @@ from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.recorded import Recorded
+from cqrs_cli.core.subscription_rule import check_erasure
+from cqrs_cli.following.projections.projection import Projection, projected_events
 from cqrs_cli.testing.round_trip import BrokenLaw
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Table
 
-    from cqrs_cli.following.projections.projection import Projection
 
+def projection(projection: Projection) -> "ProjectionSpec":
+    """Return a specification of a projection. Needs SQLAlchemy; its database is SQLite in memory.
 
-def projection(projection: "Projection") -> "ProjectionSpec":
-    """Return a specification of a projection. Needs SQLAlchemy; its database is SQLite in memory."""
-    return ProjectionSpec(projection)
+    Raises `TypeError` if its annotations are wrong, or if it must also subscribe to `cqrs.Erased`.
+    """
+    event_types = tuple(projected_events(projection))
+    check_erasure(event_types, projection.keeps_personal)
+    return ProjectionSpec(projection, event_types)
 
 
 @dataclass(frozen=True)
 class ProjectionSpec:
-    """A projection and the events that it has projected so far."""
+    """A projection, the event types of its subscription, and the events that it has projected so far."""
 
-    projection: "Projection"
+    projection: Projection
+    event_types: tuple[type[Event], ...]
     recorded: tuple[Recorded[Any], ...] = ()
 
     def when(
@@ -35,7 +41,13 @@ class ProjectionSpec:
         aggregate_id: str = "id-1",
         time: datetime = datetime(2000, 1, 1, tzinfo=UTC),
     ) -> "ProjectionSpec":
-        """Return the specification with further events of an aggregate."""
+        """Return the specification with further events of an aggregate.
+
+        Raises `TypeError` if the projection subscribes to all events, one of these events has personal fields, and the
+        projection must therefore also subscribe to `cqrs.Erased`.
+        """
+        if Event in self.event_types:
+            check_erasure({*self.event_types, *map(type, events)}, self.projection.keeps_personal)
         version = sum(recorded.aggregate_id == aggregate_id for recorded in self.recorded)
         offset = len(self.recorded)
         new = [

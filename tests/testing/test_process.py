@@ -7,6 +7,7 @@ import pytest
 import cqrs_cli as cqrs
 from aggregates.order import AddLine, Placed, Ship, Shipped
 from cqrs_cli.testing import BrokenLaw, process
+from tests.core.personal.customer import Registered
 
 
 def react(event: Placed, at: cqrs.Recorded[Any]) -> Iterator[cqrs.Send]:
@@ -43,3 +44,15 @@ def test_commands_must_survive_the_wire() -> None:
 
     with pytest.raises(BrokenLaw, match="AddLine does not survive the wire"):
         process(cqrs.Process(react_with_wrong_type)).when(Placed("ann"))
+
+
+def test_personal_events_need_erased() -> None:
+    def react_to_name(event: Registered, at: cqrs.Recorded[Any]) -> list[cqrs.Send]:
+        return []
+
+    def react_to_erasure(event: Registered | cqrs.Erased, at: cqrs.Recorded[Any]) -> list[cqrs.Send]:
+        return []
+
+    with pytest.raises(TypeError, match=r"^personal fields are in Registered: subscribe to cqrs\.Erased"):
+        process(cqrs.Process(react_to_name))
+    process(cqrs.Process(react_to_erasure)).when(cqrs.Erased("key")).sends()

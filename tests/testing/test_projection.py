@@ -7,6 +7,7 @@ from sqlalchemy import Column, Connection, DateTime, MetaData, String, Table, in
 import cqrs_cli as cqrs
 from aggregates.order import Cancelled, Placed
 from cqrs_cli.testing import BrokenLaw, projection
+from tests.core.personal.customer import Registered
 from tests.following.projections.projector_harness import recent_orders
 
 RECENT = recent_orders().projection
@@ -61,3 +62,25 @@ def test_batches_may_not_change_rows() -> None:
     first_customers.when(Placed("ann")).rows(table, {"customer": "ann"})
     with pytest.raises(BrokenLaw, match=r"test_projection\.py:\d+: batches of one event give other rows"):
         first_customers.when(Placed("ann"), Placed("bob")).rows(table, {"customer": "ann"})
+
+
+def test_personal_events_need_erased() -> None:
+    def project_names(db: Connection, events: Sequence[cqrs.Recorded[Registered]]) -> None:
+        pass
+
+    def project_erasures(db: Connection, events: Sequence[cqrs.Recorded[Registered | cqrs.Erased]]) -> None:
+        pass
+
+    with pytest.raises(TypeError, match=r"^personal fields are in Registered: subscribe to cqrs\.Erased"):
+        projection(cqrs.Projection(project_names, MetaData()))
+    projection(cqrs.Projection(project_names, MetaData(), keeps_personal="a law asks for it"))
+    projection(cqrs.Projection(project_erasures, MetaData())).when(cqrs.Erased("key"))
+
+
+def test_personal_events_of_all_events_need_erased() -> None:
+    def project_all(db: Connection, events: Sequence[cqrs.Recorded[cqrs.Event]]) -> None:
+        pass
+
+    everything = projection(cqrs.Projection(project_all, MetaData())).when(Placed("ann"))
+    with pytest.raises(TypeError, match=r"^personal fields are in Registered: subscribe to cqrs\.Erased"):
+        everything.when(Registered("Ann", "a@b", "pro"))

@@ -1,21 +1,15 @@
 """Loads projections by name: each module in the project's folder `projections` defines a `projection`."""
 
-import collections.abc
 import re
-import typing
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cqrs_cli import registry
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.annotations import union_members
 from cqrs_cli.core.aggregate.decider import Event
-from cqrs_cli.core.recorded import Recorded
 from cqrs_cli.core.subscription_rule import check_subscription
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.following.projections.projection import Projection
+from cqrs_cli.following.projections.projection import Projection, projected_events
 
 PACKAGE = "projections"
 
@@ -29,8 +23,6 @@ _PROJECTION = registry.UserCode(
     "a table's name",
     "letters, digits, _; at most 50",
 )
-
-_SEQUENCE_TYPES = (collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection, list)
 
 
 @dataclass(frozen=True)
@@ -59,7 +51,7 @@ def load_projection(
 
     try:
         _check_tables(projection)
-        event_types = _annotated_events(projection.project)
+        event_types = projected_events(projection)
         aggregates_read = registry.event_owners(
             event_types, aggregate_names, aggregates, aggregates_folder, location
         )
@@ -89,26 +81,3 @@ def _check_tables(projection: Projection) -> None:
             )
         if table.name.startswith("cqrs_"):
             raise TypeError(f"table {table.name!r}: names that begin with cqrs_ are reserved")
-
-
-def _annotated_events(project: Callable[..., Any]) -> Sequence[type[Event]]:
-    """Return the event types in `Sequence[Recorded[Placed | Shipped]]`, the annotation of the second parameter.
-
-    Raises `TypeError` for another annotation.
-    """
-    try:
-        annotations = list(typing.get_type_hints(project).items())
-    except (NameError, AttributeError, TypeError) as error:
-        raise TypeError(f"the annotations of project cannot be read: {error}") from error
-    hint = "annotate its second parameter with the event types, such as Sequence[cqrs.Recorded[Placed | Shipped]]"
-    annotations = [(name, annotation) for name, annotation in annotations if name != "return"]
-    if len(annotations) != 2 or typing.get_origin(annotations[1][1]) not in _SEQUENCE_TYPES:
-        raise TypeError(hint)
-    (recorded_type,) = typing.get_args(annotations[1][1])
-    if typing.get_origin(recorded_type) is not Recorded:
-        raise TypeError(hint)
-    event_types = list(union_members(typing.get_args(recorded_type)[0]))
-    for event_type in event_types:
-        if not (isinstance(event_type, type) and issubclass(event_type, Event)):
-            raise TypeError(f"{hint}; {event_type!r} is not an event type")
-    return event_types
