@@ -84,6 +84,14 @@ class SampleEvent(NamedTuple):
     event: str
     fields: str  # the arguments of a sample event: "10, date(2026, 5, 1)"
     imports: Sequence[str] = ()  # the import statements that `fields` needs
+    has_personal_fields: bool = False
+
+    def template_of(self, kind: str) -> str:
+        """Return the name of the templates of a process manager or projection (`kind`) that reads the event.
+
+        Code that reads personal fields must also subscribe to `cqrs.Erased`.
+        """
+        return f"personal_{kind}" if self.has_personal_fields else kind
 
     def template_variables(self, name: str, package: str) -> dict[str, str]:
         """Return the variables of the template of a process manager or projection that reads the event.
@@ -145,13 +153,17 @@ def add_aggregate(root: Path, package: str, name: str) -> list[Path]:
 def add_process(root: Path, package: str, name: str, event: SampleEvent) -> list[Path]:
     """Write a new process manager that subscribes to an event, and its test; raises the errors of `add_aggregate`."""
     _check_name(name, "process manager")
-    return _add_files(root, root / "processes", "process", event.template_variables(name, package))
+    return _add_files(
+        root, root / "processes", event.template_of("process"), event.template_variables(name, package)
+    )
 
 
 def add_projection(root: Path, package: str, name: str, event: SampleEvent) -> list[Path]:
     """Write a new projection of an event, and its test; raises the errors of `add_aggregate`."""
     _check_name(name, "projection", max_length=50)
-    return _add_files(root, root / "projections", "projection", event.template_variables(name, package))
+    return _add_files(
+        root, root / "projections", event.template_of("projection"), event.template_variables(name, package)
+    )
 
 
 def _check_name(name: str, kind: str, max_length: int = 100) -> None:
@@ -168,7 +180,7 @@ def _check_name(name: str, kind: str, max_length: int = 100) -> None:
         )
 
 
-def _add_files(root: Path, folder: Path, kind: str, variables: dict[str, str]) -> list[Path]:
+def _add_files(root: Path, folder: Path, template: str, variables: dict[str, str]) -> list[Path]:
     """Write the code and the test of a new aggregate, process manager or projection."""
     name, tests = variables["name"], root / "tests"
     code, test = folder / f"{name}.py", tests / f"test_{name}.py"
@@ -178,8 +190,8 @@ def _add_files(root: Path, folder: Path, kind: str, variables: dict[str, str]) -
     try:
         new_packages = [package for package in (folder, tests) if not package.exists()]
         paths = [_write(package / "__init__.py", "", variables) for package in new_packages]
-        paths.append(_write(code, f"{kind}.py.txt", variables))
-        paths.append(_write(test, f"test_{kind}.py.txt", variables))
+        paths.append(_write(code, f"{template}.py.txt", variables))
+        paths.append(_write(test, f"test_{template}.py.txt", variables))
         return paths
     except OSError as error:
         raise _not_writable_error(error, root) from error

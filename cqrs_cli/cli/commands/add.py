@@ -109,7 +109,10 @@ def _sample_event(aggregate: "Aggregate") -> "SampleEvent":
         if None not in samples.values():
             fields = ", ".join(f"{field}={sample}" for field, sample in samples.items())
             imports = {line for start, line in _IMPORTS.items() if start in fields}
-            return SampleEvent(aggregate.name, event_class.__name__, fields, sorted(imports))
+            has_personal_fields = bool(aggregate.personal.fields_of(event_class))
+            return SampleEvent(
+                aggregate.name, event_class.__name__, fields, sorted(imports), has_personal_fields
+            )
     raise UsageError(
         f"every event of {aggregate.name} has a field without a simple sample value, so no test can be generated",
         "write the file by hand, as docs/processes.md and docs/projections.md show",

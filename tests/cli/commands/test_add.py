@@ -1,3 +1,4 @@
+import importlib
 import json
 import subprocess
 import sys
@@ -6,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+import cqrs_cli as cqrs
 from cqrs_cli import scaffold
 from cqrs_cli.cli.main import main
+from cqrs_cli.following.processes.load import load_process
 from cqrs_cli.following.projections.load import load_projection
+from cqrs_cli.testing import process, projection
 from cqrs_cli.version import __version__
 
 
@@ -35,7 +39,10 @@ def test_code_passes_tests_and_linters(project: Path) -> None:
         assert main(["add", name, "-q"]) == 0
     assert main(["add", "process", "--process", "inventory", "-q"]) == 0
     assert main(["add", "event", "--projection", "inventory", "-q"]) == 0
-    names += ["process", "event"]
+    (project / "aggregates/member.py").write_text(PERSONAL_AGGREGATE.lstrip())
+    assert main(["add", "welcome", "--process", "member", "-q"]) == 0
+    assert main(["add", "members", "--projection", "member", "-q"]) == 0
+    names += ["process", "event", "welcome", "members"]
     for tool in (
         ["pytest", "-q", *(f"tests/test_{name}.py" for name in names)],
         ["ruff", "check", "."],
@@ -170,3 +177,54 @@ def test_process_of_rich_events_is_added(project: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "tests/test_answer.py"]
     process = subprocess.run(command, cwd=project, capture_output=True, text=True)
     assert process.returncode == 0, process.stdout
+
+
+PERSONAL_AGGREGATE = """
+import cqrs_cli as cqrs
+
+
+class Join(cqrs.Command):
+    name: cqrs.Personal[str]
+
+
+class Joined(cqrs.Event):
+    name: cqrs.Personal[str]
+
+
+class Member(cqrs.State):
+    name: cqrs.Personal[str] = ""
+
+
+def decide(command: Join, member: Member) -> list[Joined]:
+    return [Joined(command.name)]
+
+
+def evolve(member: Member, event: Joined) -> Member:
+    return Member(event.name)
+
+
+decider = cqrs.Decider(decide, evolve, initial=Member())
+"""
+
+
+def test_process_of_personal_events_handles_erased(project: Path) -> None:
+    (project / "aggregates/member.py").write_text(PERSONAL_AGGREGATE)
+    assert main(["add", "welcome", "--process", "member", "-q"]) == 0
+    loaded_process = load_process("welcome", project, "aggregates")
+    assert {event.__name__ for event in loaded_process.events} == {"Joined", "Erased"}
+    process(loaded_process.process).when(cqrs.Erased("key")).sends()
+
+
+def test_projection_of_personal_events_handles_erased(project: Path) -> None:
+    (project / "aggregates/member.py").write_text(PERSONAL_AGGREGATE)
+    assert main(["add", "members", "--projection", "member", "-q"]) == 0
+    loaded_projection = load_projection("members", project, "aggregates")
+    assert loaded_projection.event_names == ("Erased", "Joined")
+    joined = importlib.import_module("aggregates.member").Joined("Ann")
+    table = loaded_projection.projection.metadata.tables["members"]
+    rows = (
+        projection(loaded_projection.projection)
+        .when(joined)
+        .rows(table, {"aggregate_id": "id-1", "times": 1})
+    )
+    rows.when(cqrs.Erased("key")).rows(table)
