@@ -66,14 +66,17 @@ def distinct_texts(values: Iterable[Any]) -> Any:
 
 
 def common_owner(owners: list[PartitionOwner | None]) -> PartitionOwner | str | None:
-    """Return the owner if all partitions have the same owner, else a text such as `2 owners`; None without an owner."""
+    """Return the only owner, or a text such as `2 owners`; None without an owner. Partitions without an owner do not
+    count.
+    """
+    known_owners = [owner for owner in owners if owner is not None]
     distinct_owners = {  # without the seconds of silence, which differ between partitions
         owner._replace(silent_seconds=None) if isinstance(owner, PartitionOwner) else owner
-        for owner in owners
+        for owner in known_owners
     }
     if len(distinct_owners) > 1:
         return f"{len(distinct_owners)} owners"
-    return owners[0] if owners else None
+    return known_owners[0] if known_owners else None
 
 
 def all_shards(values: list[ShardStatus | str]) -> ShardStatus | str:

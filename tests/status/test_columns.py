@@ -160,6 +160,8 @@ def test_totals_add_known_values() -> None:
     rows = [Row("", (3, None, "a", "x")), Row("", (4, 7, "b", "y")), Row("", (None, 2, "a", "x"))]
     assert total_row("total", rows, columns) == Row("total", (7, 7, "2 owners", None))
     assert total_row("total", rows[:1], columns) == Row("total", (3, None, "a", None))
+    assert total_row("total", [Row("", (1, 1, None, None)), *rows[:1]], columns).values[2] == "a"
+    assert total_row("total", [Row("", (1, 1, None, None)), *rows], columns).values[2] == "2 owners"
     assert total_row("total", [], columns) == Row("total", (None, None, None, None))
 
 
