@@ -28,6 +28,9 @@ SIZES = (32, 48, 64)
 #: Timeout in seconds for a command that prints the keyring.
 COMMAND_TIMEOUT = 30.0
 
+#: The remedy for a keyring file that does not exist.
+CREATE_HINT = "create it: cqrs keys init, or correct keyring"
+
 _FORM = 'write {"NAME": "KEY IN BASE64", …} with keys of 32, 48 or 64 random bytes, the current key first'
 _RUN_HINT = "run it by hand: it must print the keyring, and nothing else"
 _ADDRESS_FORM = "write file:PATH, env:NAME or exec:COMMAND"
@@ -146,9 +149,8 @@ def _read_file(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ConfigurationError(
-            f"the keyring {path} cannot be read: {error.strerror}", "correct keyring"
-        ) from None
+        hint = CREATE_HINT if isinstance(error, FileNotFoundError) else "correct keyring"
+        raise ConfigurationError(f"the keyring {path} cannot be read: {error.strerror}", hint) from None
 
 
 def _read_environment(name: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.keys.keyring import parse_keyring
+from cqrs_cli.keys.keyring import CREATE_HINT, parse_keyring
 from cqrs_cli.storage.private import atomic_write
 
 #: Bytes of a new KEK: two keys of AES-256.
@@ -94,7 +94,6 @@ def _document(keks: dict[str, str]) -> bytes:
 
 
 def _file_error(verb: str, path: Path, error: OSError) -> ConfigurationError:
-    return ConfigurationError(
-        f"the keyring {path} cannot be {verb}: {error.strerror}",
-        "correct keyring, or the rights of the file and its folder",
-    )
+    is_missing = verb == "read" and isinstance(error, FileNotFoundError)
+    hint = CREATE_HINT if is_missing else "correct keyring, or the rights of the file and its folder"
+    return ConfigurationError(f"the keyring {path} cannot be {verb}: {error.strerror}", hint)

@@ -69,7 +69,11 @@ def test_missing_kek_is_named(keks: dict[str, bytes], complaint: str) -> None:
         ("keys.json", "does not name a keyring"),
         ("file:", "does not name a keyring"),
         ("vault:x", "does not name a keyring"),
-        ("file:nowhere.json", "nowhere.json cannot be read: No such file"),
+        (
+            "file:nowhere.json",
+            "nowhere.json cannot be read: No such file.*; create it: cqrs keys init, or correct",
+        ),
+        ("file:.", "cannot be read: Is a directory; correct keyring"),
         ("env:NOT_SET_ANYWHERE", "NOT_SET_ANYWHERE with the keyring is not set"),
         ("exec:/nowhere/tool", "cannot be run"),
         ("exec:'", "cannot be run"),

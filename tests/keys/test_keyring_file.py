@@ -85,7 +85,9 @@ def test_concurrent_rotation_is_refused(path: Path) -> None:
 
 
 def test_only_a_keyring_is_rotated(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="cannot be read: No such file"):
+    with pytest.raises(
+        ConfigurationError, match=r"cannot be read: No such file.*; create it: cqrs keys init"
+    ):
         rotate_keyring_file(tmp_path / "none.json", "2026-12", SECOND_KEK)
     (tmp_path / "other.json").write_text('{"secret": "secret"}')
     with pytest.raises(ConfigurationError, match="does not contain a keyring") as error:
