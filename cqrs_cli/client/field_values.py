@@ -31,11 +31,11 @@ def command_data(aggregate: Aggregate, wire_type: str, fields: Sequence[str]) ->
         name for field in personal_schema.fields_of(command) for name in (field.name, field.wire_name)
     }
     values: dict[str, Any] = {}  # field → value
-    for field_text in fields:
+    for number, field_text in enumerate(fields, 1):
         match = _FIELD.fullmatch(field_text)
-        if match is None:
-            shown_text = "" if personal else f": {field_text[:60]!r}"
-            raise UsageError(f"not a field{shown_text}", "write field=text or field:=json")
+        if match is None:  # the text may be a part of a personal value, as in `name=Ann Lee` without quotes
+            shown_text = f"argument {number} after {command.__name__}" if personal else repr(field_text[:60])
+            raise UsageError(f"not a field: {shown_text}", "write field=text or field:=json")
         try:
             _set_field(wire_type, values, tree_of(command), match)
         except _DuplicateFieldError:

@@ -114,7 +114,7 @@ PEOPLE = Aggregate.of("people", cqrs.Decider(decide, evolve, initial=People()))
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        (("name=Ann", "Ann"), "not a field; write"),
+        (("name=Ann", "Ann"), "not a field: argument 2 after Greet; write"),
         (("born=Ann",), "born: Expected `int"),
         (('born:="Ann"',), "born: Expected `int"),
         (("name=Ann", "tone=unfit"), "people.Greet: redacted: the message contains a personal value"),
