@@ -27,6 +27,9 @@ from cqrs_cli.following.gateway.responses import (
 )
 from cqrs_cli.following.gateway.topic_reads import CancelCheck, run_read
 
+#: The numbers that a parameter accepts, unless it has a smaller range.
+_NUMBERS = range(10**18)
+
 
 class FoldedDocument(NamedTuple):
     """The JSON document of an aggregate at a version, folded from the topic."""
@@ -86,9 +89,8 @@ async def handle_history(gateway: Gateway, request: Request, aggregate: str, agg
 async def handle_list(gateway: Gateway, request: Request, aggregate: str) -> Response:
     """Respond with a page of aggregates, ordered by id."""
     follower, parameters = gateway.follower(aggregate), query_parameters(request, "prefix", "after", "limit")
-    limit = _parse_number("limit", parameters.get("limit"), 100)
-    if not 1 <= limit <= gateway.limits.page_size:
-        raise Problem(400, "invalid limit", f"must be 1 to {gateway.limits.page_size}, found {limit}")
+    page_size = gateway.limits.page_size
+    limit = _parse_number("limit", parameters.get("limit"), min(100, page_size), range(1, page_size + 1))
     page = follower.list_aggregates(parameters.get("prefix", ""), parameters.get("after", ""), limit + 1)
     body = {
         "aggregate": aggregate,
@@ -130,12 +132,14 @@ async def _past_response(
 ) -> Response:
     requested_version = None if version is None else _parse_number("version", version, 0)
     folded = await _fold_document(gateway, request, follower, aggregate_id, version or at, events=False)
-    if folded.version == 0 or (requested_version is not None and folded.version < requested_version):
-        raise Problem(
-            404,
-            "the aggregate did not exist then",
-            f"version {folded.version} is the last version until then",
-        )
+    name = f"{follower.aggregate.name} {aggregate_id}"
+    if folded.version == 0 and requested_version:
+        raise Problem(404, "no such aggregate", f"{name} has no events")
+    if folded.version == 0:
+        raise Problem(404, "the aggregate did not exist then", f"{name} had no events")
+    if requested_version is not None and folded.version < requested_version:
+        detail = f"{name} is at version {folded.version}, not {requested_version}"
+        raise Problem(404, "no such version", detail)
     return LargeDocument(folded.body, gateway.response_budget.reservation(), folded.headers())
 
 
@@ -204,12 +208,17 @@ def _may_decrypt(request: Request, follower: AggregateFollower) -> bool:
     return follower.aggregate.has_personal_fields and may_see_personal(request.scope)
 
 
-def _parse_number(name: str, text: str | None, default: int) -> int:
+def _parse_number(name: str, text: str | None, default: int, allowed: range = _NUMBERS) -> int:
+    """Return the number of the parameter `name`, or the default without a text; raises `Problem` 400 for a text that is
+    not one of the allowed numbers.
+    """
     if text is None:
         return default
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise Problem(400, f"invalid {name}", f"not a whole number: {text[:40]!r}")
-    return int(text)
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1
+    if number not in allowed:
+        detail = f"{name} must be a whole number from {allowed[0]} to {allowed[-1]}, found {text[:40]!r}"
+        raise Problem(400, f"invalid {name}", detail)
+    return number
 
 
 def _entity_tags(header: str | None) -> set[str]:

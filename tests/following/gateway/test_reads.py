@@ -50,8 +50,31 @@ def test_past_states_are_returned(gateway: GatewayClient) -> None:
     ]
     assert history["version"] == 2 and history["state"]["balance"] == 100
     an_hour_ago = (datetime.now(UTC) - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    assert gateway.get(f"/bank_account/{name}?at={an_hour_ago}").status == 404
-    assert gateway.get(f"/bank_account/{name}?version=3").status == 404
+    early = gateway.get(f"/bank_account/{name}?at={an_hour_ago}")
+    assert (early.status, early.body["title"]) == (404, "the aggregate did not exist then")
+
+
+def test_missing_versions_are_named(gateway: GatewayClient) -> None:
+    name = gateway.open_account()
+    late = gateway.get(f"/bank_account/{name}?version=3")
+    assert (late.status, late.body["title"]) == (404, "no such version")
+    assert late.body["detail"] == f"bank_account {name} is at version 2, not 3"
+    titles = [
+        gateway.get(f"/bank_account/{path}").body["title"] for path in (f"{name}?version=0", "none?version=3")
+    ]
+    assert titles == ["the aggregate did not exist then", "no such aggregate"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "detail"),
+    [
+        ("?limit=-1", "limit must be a whole number from 1 to 1000, found '-1'"),
+        ("?limit=1001", "limit must be a whole number from 1 to 1000, found '1001'"),
+        ("/x?version=-1", "version must be a whole number from 0 to 999999999999999999, found '-1'"),
+    ],
+)
+def test_invalid_numbers_are_explained(gateway: GatewayClient, parameters: str, detail: str) -> None:
+    assert gateway.get(f"/bank_account{parameters}").body["detail"] == detail
 
 
 def test_pages_are_in_order(gateway: GatewayClient) -> None:
