@@ -62,6 +62,7 @@ class Plan:
     timing: Timing = field(default_factory=Timing)
     brokers: int = 1  # the number of brokers: an owner's clients need file descriptors for each broker
     reports: Address | None = None  # the driver's address for reports
+    worker_log: str = ""  # path of the workers' log; empty if each worker has its own log
 
     def partitions(self) -> list[Partition]:
         """Return every (aggregate, partition) of the run."""

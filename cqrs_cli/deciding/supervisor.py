@@ -64,7 +64,7 @@ class DecidingSupervisor(Supervisor):
         self._unreadable_event_error: ContradictionError | None = None
         # The offsets of commands that fail without being read.
         force_failed = plan.force_failed.get(partition, frozenset())
-        self.attempts = Attempts(self.log.log_name("commands"), force_failed)
+        self.attempts = Attempts(self.log.log_name("commands"), force_failed, plan.worker_log)
         self.measures = Measures()
         self.listeners = (*self.listeners, self.measures.listener)
         self.store: Store | None = None

@@ -20,7 +20,7 @@ from cqrs_cli.jobs.engine import jvm
 from cqrs_cli.jobs.engine.driver_address import driver_address
 from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, Task, cancel_all
 from cqrs_cli.jobs.engine.partition_job import raise_gravest
-from cqrs_cli.jobs.engine.session import code_root
+from cqrs_cli.jobs.engine.session import code_root, worker_log
 from cqrs_cli.jobs.engine.watch import run_tasks
 from cqrs_cli.kafka.clients import is_reachable
 from cqrs_cli.kafka.event_tail import PartitionsAddedError, require_all_partitions
@@ -91,7 +91,7 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
         self._partitions = run_partitions(plan, process_plan)
         super().__init__("cqrs run", len(self._partitions), plan.timing, plan.end_offsets is None)
         address = progress.reports.address
-        self._plan = replace(plan, reports=address)
+        self._plan = replace(plan, reports=address, worker_log=worker_log(context))
         self._process_plan = None if process_plan is None else replace(process_plan, reports=address)
         self._context, self._progress, self._show, self._report = context, progress, show, report
         is_standby = plan.timing.standby_timeout is not None

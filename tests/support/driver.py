@@ -35,6 +35,7 @@ class FakeSparkContext:
     def __init__(self, *task_functions: Task) -> None:
         self.task_functions = list(task_functions)
         self.plans: list[Plan] = []
+        self.properties = {"spark.driver.host": "127.0.0.1"}
         self.cancelled = threading.Event()
         self.executors = {"1": 1}  # number of slots by the executor's id
         self.drained: set[str] = set()
@@ -107,7 +108,7 @@ class FakeSparkContext:
 
     @property
     def _conf(self) -> dict[str, str]:
-        return {"spark.driver.host": "127.0.0.1"}
+        return self.properties
 
 
 def run_driver(

@@ -162,6 +162,14 @@ def session_property(context: "SparkContext", name: str) -> str | None:
     return context._conf.get(name)
 
 
+def worker_log(context: "SparkContext") -> str:
+    """Return the path of the session's log if the workers write to it, too; empty if the executors have their own
+    logs, as on a cluster.
+    """
+    is_shared = _LOCAL_MASTER.fullmatch(session_property(context, "spark.master") or "")
+    return (session_property(context, LOG_PROPERTY) or "") if is_shared else ""
+
+
 def spark_failure(context: "SparkContext", error: Exception) -> CqrsError:
     """Return the error for a job that Spark ended.
 

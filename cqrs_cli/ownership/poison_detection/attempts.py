@@ -12,11 +12,12 @@ ATTEMPTS = 3
 class Attempts:
     """The commands of a partition that its owners could not decide."""
 
-    def __init__(self, label: str, force_failed: frozenset[int] = frozenset()) -> None:
+    def __init__(self, label: str, force_failed: frozenset[int] = frozenset(), worker_log: str = "") -> None:
         self.force_failed = force_failed  # offsets of commands that fail without being read
         #: Offset → the reason why the aggregate's code is not called again.
         self.poison_reasons: dict[int, str] = {}
         self._label = label
+        self._log_name = worker_log or "the log of the Spark worker"
         self._reported: set[str] = set()  # locations and types of errors that were reported
         self._failed_attempts: dict[int, int] = {}  # offset → number of failed attempts at deciding it alone
 
@@ -30,7 +31,7 @@ class Attempts:
                 self._reported.add(error)
                 reached(
                     "message",
-                    text=f"{error} while deciding: such commands fail; the traceback is in the log",
+                    text=f"{error} while deciding: such commands fail; the traceback is in {self._log_name}",
                 )
                 print(f"{self._label}: {traceback.rstrip()}", file=sys.stderr, flush=True)
 

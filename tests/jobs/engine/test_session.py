@@ -19,7 +19,14 @@ import pytest
 
 from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError, UsageError
 from cqrs_cli.jobs.engine.jvm import start_error
-from cqrs_cli.jobs.engine.session import FIXED_PROPERTIES, LOG_PROPERTY, session, ship_archive, spark_failure
+from cqrs_cli.jobs.engine.session import (
+    FIXED_PROPERTIES,
+    LOG_PROPERTY,
+    session,
+    ship_archive,
+    spark_failure,
+    worker_log,
+)
 from cqrs_cli.jobs.engine.slots import wait_for_slots
 from tests.support.waiting import eventually
 
@@ -277,6 +284,14 @@ def test_first_line_of_an_error_is_reported() -> None:
     context: Any = SimpleNamespace(_conf={LOG_PROPERTY: "spark.log"})
     message = spark_failure(context, RuntimeError("\n  An exception was thrown.\nTraceback")).message
     assert message == "Spark gave up: An exception was thrown."
+
+
+@pytest.mark.parametrize(
+    ("master", "log"), [("local[*]", "/run.log"), ("local[2, 3]", "/run.log"), ("spark://127.0.0.1:7077", "")]
+)
+def test_local_workers_share_the_log(master: str, log: str) -> None:
+    context: Any = SimpleNamespace(_conf={LOG_PROPERTY: "/run.log", "spark.master": master})
+    assert worker_log(context) == log
 
 
 def test_full_disk_is_named() -> None:

@@ -5,13 +5,16 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from cqrs_cli.deciding.measures import FoldProgress
 from cqrs_cli.deciding.plan import OwnerResult, Partition, Plan
 from cqrs_cli.deciding.report import OwnerReport, encode_report
+from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.errors import CqrsError, UnavailableError
+from cqrs_cli.jobs.engine.session import LOG_PROPERTY
 from cqrs_cli.jobs.engine.task_group import MAX_FUTILE_LOSSES
 from cqrs_cli.ownership.claim import TERMINAL
 from cqrs_cli.runs.plan_watch import PlanChangedError
@@ -219,6 +222,25 @@ def test_notes_arrive_while_owners_work(counters: TopicHarness) -> None:
 
     run_driver(FakeSparkContext(report_note_and_work), counters.plan(), notes)
     assert notes == ["the code changed", "another"]
+
+
+def test_message_about_an_exception_names_the_log(counters: TopicHarness) -> None:
+    def raise_error(_: Any, __: Any) -> Any:
+        raise ValueError("broken")
+
+    def fail_commands(plan: Plan) -> Iterable[OwnerResult]:
+        failing = replace(counters.aggregate, decider=replace(counters.aggregate.decider, decide=raise_error))
+        plan = replace(plan, reports=None)
+        supervisor = DecidingSupervisor(plan, Partition("counter", 0), failing, 0, threading.Event())
+        supervisor.run()
+        return [supervisor.result]
+
+    counters.send(*increment_commands(2))
+    notes: list[str] = []
+    context = FakeSparkContext(fail_commands)
+    context.properties |= {"spark.master": "local[2]", LOG_PROPERTY: "/shop/run.log"}
+    run_driver(context, counters.plan(), notes)
+    assert [note.partition("; ")[2] for note in notes] == ["the traceback is in /shop/run.log"]
 
 
 def test_standby_tasks_end_by_themselves(counters: TopicHarness) -> None:

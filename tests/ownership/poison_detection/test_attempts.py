@@ -43,9 +43,14 @@ def test_command_failing_again_is_not_read(notes: list[str]) -> None:
     assert notes[1:] == [f"p offset 7 failed; its dead letter omits the command's bytes: {reason}"]
 
 
-def test_error_is_reported_once(notes: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    partition_attempts = Attempts("p")
+@pytest.mark.parametrize(
+    ("log", "name"), [("/shop/.cqrs/log/run.log",) * 2, ("", "the log of the Spark worker")]
+)
+def test_error_is_reported_once(
+    notes: list[str], capsys: pytest.CaptureFixture[str], log: str, name: str
+) -> None:
+    partition_attempts = Attempts("p", worker_log=log)
     for _ in range(2):
         partition_attempts.report_errors({"a.py:5: KeyError": "Traceback …\nKeyError: 'x'\n"})
-    assert notes == ["a.py:5: KeyError while deciding: such commands fail; the traceback is in the log"]
+    assert notes == [f"a.py:5: KeyError while deciding: such commands fail; the traceback is in {name}"]
     assert capsys.readouterr().err == "p: Traceback …\nKeyError: 'x'\n"
