@@ -23,7 +23,7 @@ INTRODUCTION = """\
 On this page you find every command, option and exit code. `python docs/generate_cli.py` generates this page.
 
 Data goes to stdout, everything else to stderr. An error is one line: `error: cause; what to do`. With `-o json` a
-command prints one JSON document, or JSON Lines if it prints continuously (`tail`, `send --wait`), and an error on
+command prints one JSON document, or JSON Lines (`tail`, `sql`, `send --wait`, `run` without `--once`), and an error on
 stderr is `{"error":{"code":…,"message":…,"hint":…}}`. [settings.md](settings.md) lists the settings. The end of this
 page explains `AGGREGATE`, the [options of commands on Spark](#arguments-and-options-of-many-commands) and the
 [options of every command](#options-of-every-command).
