@@ -28,9 +28,6 @@ SIZES = (32, 48, 64)
 #: Timeout in seconds for a command that prints the keyring.
 COMMAND_TIMEOUT = 30.0
 
-#: The remedy for a keyring file that does not exist.
-CREATE_HINT = "create it: cqrs keys init, or correct keyring"
-
 _FORM = 'write {"NAME": "KEY IN BASE64", …} with keys of 32, 48 or 64 random bytes, the current key first'
 _RUN_HINT = "run it by hand: it must print the keyring, and nothing else"
 _ADDRESS_FORM = "write file:PATH, env:NAME or exec:COMMAND"
@@ -145,12 +142,18 @@ def parse_keyring(text: str | bytes, address: str, reread: Callable[[], Keyring]
     return Keyring(keks, reread)
 
 
+def unreadable_file_error(path: Path, error: OSError, hint: str) -> ConfigurationError:
+    """Return the error for a keyring file that cannot be read. `hint`: the remedy unless the file is missing."""
+    if isinstance(error, FileNotFoundError):
+        hint = "create it: cqrs keys init, or correct keyring"
+    return ConfigurationError(f"the keyring {path} cannot be read: {error.strerror}", hint)
+
+
 def _read_file(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        hint = CREATE_HINT if isinstance(error, FileNotFoundError) else "correct keyring"
-        raise ConfigurationError(f"the keyring {path} cannot be read: {error.strerror}", hint) from None
+        raise unreadable_file_error(path, error, "correct keyring") from None
 
 
 def _read_environment(name: str) -> str:

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import IO
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.keys.keyring import CREATE_HINT, parse_keyring
+from cqrs_cli.keys.keyring import parse_keyring, unreadable_file_error
 from cqrs_cli.storage.private import atomic_write
+
+_RIGHTS_HINT = "correct keyring, or the rights of the file and its folder"
 
 #: Bytes of a new KEK: two keys of AES-256.
 KEK_BYTES = 64
@@ -42,7 +44,7 @@ def rotate_keyring_file(path: Path, month: str, secret: bytes) -> str:
     try:
         path = path.resolve(strict=True)
     except OSError as error:
-        raise _file_error("read", path, error) from None
+        raise unreadable_file_error(path, error, _RIGHTS_HINT) from None
     with _replace_keyring(path) as file:  # from here on no other program replaces the file
         text, status = path.read_bytes(), path.stat()
         name = free_name(month, parse_keyring(text, f"file:{path}").names)
@@ -80,7 +82,9 @@ def _replace_keyring(path: Path) -> Iterator[IO[bytes]]:
             "remove the file if no such program is running",
         ) from None
     except OSError as error:
-        raise _file_error("written", path, error) from None
+        raise ConfigurationError(
+            f"the keyring {path} cannot be written: {error.strerror}", _RIGHTS_HINT
+        ) from None
 
 
 def _kek_text(secret: bytes) -> str:
@@ -91,9 +95,3 @@ def _kek_text(secret: bytes) -> str:
 
 def _document(keks: dict[str, str]) -> bytes:
     return json.dumps(keks, indent=2).encode() + b"\n"
-
-
-def _file_error(verb: str, path: Path, error: OSError) -> ConfigurationError:
-    is_missing = verb == "read" and isinstance(error, FileNotFoundError)
-    hint = CREATE_HINT if is_missing else "correct keyring, or the rights of the file and its folder"
-    return ConfigurationError(f"the keyring {path} cannot be {verb}: {error.strerror}", hint)
