@@ -209,23 +209,21 @@ def make_timed_bag(make_bag: MakeBag) -> MakeBag:
 
 
 @pytest.mark.program
-def test_rule_about_time_keeps_the_laws(make_timed_bag: MakeBag) -> None:
-    check_laws(
-        make_timed_bag(
-            decide="if at.time.timestamp() >= bag.weight + 3600: yield Added(command.tag, at.time.timestamp())",
-            evolve="return Bag(bag.tags, event.weight)",
-        )
-    )
-
-
-@pytest.mark.program
-def test_deferrals_keep_the_laws(make_timed_bag: MakeBag) -> None:
-    check_laws(
-        make_timed_bag(
-            decide="if at.time.day % 2: raise cqrs.Later(reason=command.tag)\n    yield Added(command.tag)",
-            evolve="return Bag(bag.tags, event.weight)",
-        )
-    )
+@pytest.mark.parametrize(
+    "decide",
+    [
+        pytest.param(
+            "if at.time.timestamp() >= bag.weight + 3600: yield Added(command.tag, at.time.timestamp())",
+            id="rule about time",
+        ),
+        pytest.param(
+            "if at.time.day % 2: raise cqrs.Later(reason=command.tag)\n    yield Added(command.tag)",
+            id="deferral",
+        ),
+    ],
+)
+def test_uses_of_the_context_keep_the_laws(make_timed_bag: MakeBag, decide: str) -> None:
+    check_laws(make_timed_bag(decide=decide, evolve="return Bag(bag.tags, event.weight)"))
 
 
 def test_random_delays_break_the_laws(make_timed_bag: MakeBag) -> None:
