@@ -24,6 +24,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
         ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "2049", "a whole number from 1 to 2048"),
         ("OTEL_BSP_SCHEDULE_DELAY", "0", f"a whole number from 1 to {LARGEST}"),
         ("OTEL_METRIC_EXPORT_INTERVAL", "0", f"a whole number from 1 to {LARGEST}"),
+        ("OTEL_METRIC_EXPORT_INTERVAL", "-1", f"a whole number from 1 to {LARGEST}"),
         ("OTEL_METRIC_EXPORT_INTERVAL", "1e3", f"a whole number from 1 to {LARGEST}"),
         ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "-1", f"a whole number from 0 to {LARGEST}"),
         ("OTEL_EXPORTER_OTLP_TIMEOUT", "0", f"a number from 0.001 to {LARGEST}"),
