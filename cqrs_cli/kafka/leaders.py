@@ -19,6 +19,9 @@ _FIRST_CALL_TIMEOUT = 0.1
 #: Errors of a partition without a leader: the partition is new, or its broker has just started or has failed.
 _LEADERLESS = {ErrorKind.NO_LEADER, ErrorKind.UNKNOWN_PARTITION}
 
+#: Errors of a request whose timeout has passed. librdkafka reports `_ALL_BROKERS_DOWN` if it has no connection then.
+_TIMED_OUT = {KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN}
+
 _T = TypeVar("_T")
 
 
@@ -62,7 +65,7 @@ def ask_leader(reader: Consumer, topic: str, request: Callable[[float], _T], tim
                 return request(answer_timeout)
             except KafkaException as error:
                 is_late = time.monotonic() + answer_timeout > deadline
-                if is_late or kafka_error(error).code() != KafkaError._TIMED_OUT:
+                if is_late or kafka_error(error).code() not in _TIMED_OUT:
                     raise
             _refresh_leaders(reader, topic, answer_timeout)
 

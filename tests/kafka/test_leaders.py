@@ -71,7 +71,15 @@ def test_short_request_is_made_twice() -> None:
     assert request.timeouts == [0.05, 0.05]
 
 
-def test_first_error_does_not_count() -> None:
+@pytest.mark.parametrize("unanswered", [1, 3])
+def test_unconnected_client_waits_for_its_broker(unanswered: int) -> None:
     """A client that is not connected yet reports that all brokers are down."""
-    reader, request = FakeConsumer(), FakeRequest(1, KafkaError._ALL_BROKERS_DOWN)
-    assert ask_leader(cast(Consumer, reader), "events", request, 10.0) == 42
+    request = FakeRequest(unanswered, *[KafkaError._ALL_BROKERS_DOWN] * unanswered)
+    assert ask_leader(cast(Consumer, FakeConsumer()), "events", request, 10.0) == 42
+
+
+def test_only_the_first_error_is_ignored() -> None:
+    request = FakeRequest(2, KafkaError._AUTHENTICATION, KafkaError._AUTHENTICATION)
+    with pytest.raises(KafkaException):
+        ask_leader(cast(Consumer, FakeConsumer()), "events", request, 10.0)
+    assert request.timeouts == [0.1, 1.0]
