@@ -16,8 +16,21 @@ make: *** [Makefile:1]
 STOPPED = "!!!!!!! KeyboardInterrupt !!!!!!!\n100 passed in 1500.00s (0:25:00)\n"
 KILLED = "....\nmake: *** [Makefile:28: test] Interrupt\n"
 
-
 REPEATED = "..\n2 passed, 8000 deselected in 9.00s\n"
+TWO_FAILED = """\
+=========================== short test summary info ============================
+FAILED tests/a.py::test_a[1 and 2] - assert 1 == 2
+FAILED tests/a.py::test_b
+2 failed, 100 passed in 9.00s
+"""
+#: One of two tests failed twice: its teardown failed, too.
+TEARDOWN_FAILED = """\
+=========================== short test summary info ============================
+ERROR tests/a.py::test_a[1 and 2] - Exception in thread
+FAILED tests/a.py::test_a[1 and 2] - assert 1 == 2
+FAILED tests/a.py::test_b
+2 failed, 100 passed, 1 error in 9.00s
+"""
 
 
 def output_lines(folder: Path, call: str, *logs: str) -> list[str]:
@@ -30,7 +43,7 @@ def output_lines(folder: Path, call: str, *logs: str) -> list[str]:
 
 def closing_lines(folder: Path, *logs: str) -> list[str]:
     """Return the closing lines of a run that repeated no test."""
-    return output_lines(folder, "closing 0 *.log", *logs)
+    return output_lines(folder, "closing no *.log", *logs)
 
 
 @pytest.mark.parametrize(
@@ -64,9 +77,12 @@ def test_only_few_failed_tests_are_repeated(tmp_path: Path, log: str, expected: 
 @pytest.mark.parametrize(
     ("repeated", "failed", "expected"),
     [
-        (REPEATED, "2 failed, 100 passed in 9.00s\n", "yes"),
-        ("1 failed, 1 passed in 9.00s\n", "2 failed, 100 passed in 9.00s\n", "no"),
+        (REPEATED, TWO_FAILED, "yes"),
+        (REPEATED, TEARDOWN_FAILED, "yes"),
+        ("1 failed, 1 passed in 9.00s\n", TWO_FAILED, "no"),
+        ("1 passed in 9.00s\n", TWO_FAILED, "no"),
         (REPEATED, FAILED, "no"),  # a third failure was not repeated
+        (REPEATED, TWO_FAILED + STOPPED, "no"),
         ("8000 deselected in 9.00s\n", KILLED, "no"),
     ],
 )
@@ -77,6 +93,7 @@ def test_each_failed_test_must_pass_when_repeated(
     assert output_lines(tmp_path, call, repeated, failed) == [expected]
 
 
-def test_repeated_tests_count_as_passed(tmp_path: Path) -> None:
-    lines = output_lines(tmp_path, "closing 2 *.log", "2 failed, 100 passed in 9.00s\n")
+@pytest.mark.parametrize("failed", [TWO_FAILED, TEARDOWN_FAILED])
+def test_repeated_tests_count_as_passed(tmp_path: Path, failed: str) -> None:
+    lines = output_lines(tmp_path, "closing yes *.log", failed)
     assert lines[-1] == "102 passed, 0 failed, 0 skipped"
