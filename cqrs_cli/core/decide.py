@@ -27,6 +27,7 @@ from cqrs_cli.core.checks import (
 )
 from cqrs_cli.core.context import BatchContext, DecisionInterrupted, Decisions
 from cqrs_cli.core.decision_in_progress import DecisionInProgress
+from cqrs_cli.core.deferral.requests import DeferralRequest
 from cqrs_cli.core.deferral_checks import check_due_and_expiry, check_duplicate
 from cqrs_cli.core.erasure import Erase
 from cqrs_cli.core.fast_path import fast_path
@@ -198,6 +199,7 @@ class Batch(BatchState):
         if isinstance(command, Erase):
             assert self.encryption is not None
             return self.encryption.decide_erase(envelope.subject, command)
+        assert isinstance(command, DeferralRequest)
         target = self.deferrals.cancel_or_release(envelope.subject, envelope.id, command)
         self.extra_outcome_fields["target"] = target
         return ()

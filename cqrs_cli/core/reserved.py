@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
-from cqrs_cli.core.deferral.requests import REQUESTS, Cancel, Release
+from cqrs_cli.core.aggregate.values import command_decoder
+from cqrs_cli.core.deferral.requests import REQUESTS
 from cqrs_cli.core.erasure import ERASE, Erase, decode_erase
 
 
@@ -25,8 +26,10 @@ class ReservedCommand(NamedTuple):
 
 #: The reserved commands by type.
 RESERVED_COMMANDS: Mapping[str, ReservedCommand] = {
-    "cqrs.Cancel": ReservedCommand("cqrs.Cancel", Cancel, REQUESTS["cqrs.Cancel"]),
-    "cqrs.Release": ReservedCommand("cqrs.Release", Release, REQUESTS["cqrs.Release"]),
+    **{
+        wire_type: ReservedCommand(wire_type, cls, command_decoder(cls))
+        for wire_type, cls in REQUESTS.items()
+    },
     ERASE: ReservedCommand(ERASE, Erase, decode_erase, erases=True, is_for_services=True),
 }
 

@@ -12,13 +12,14 @@ import msgspec
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.deferral.document import structured_document
-from cqrs_cli.core.deferral.requests import REQUESTS, Cancel, Release
+from cqrs_cli.core.deferral.requests import DeferralRequest
 from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.json import read_members
 from cqrs_cli.core.messages.payload_reference import data_of_document, with_data
 from cqrs_cli.core.messages.reasons import CheckFailed
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.reserved import RESERVED_COMMANDS
 from cqrs_cli.proof.fingerprints import FingerprintCheck
 
 #: Reduces a command's document to the part that is compared; `bytes` leaves the document unchanged.
@@ -96,8 +97,7 @@ def fits_document(envelope: CommandEnvelope, fingerprint: int, fits: Fingerprint
 def requested_id(envelope: CommandEnvelope) -> str | None:
     """Return the command id in the data of a `cqrs.Cancel` or `cqrs.Release`; None for other commands."""
     try:
-        request = REQUESTS[envelope.type](bytes(envelope.data))
+        request = RESERVED_COMMANDS[envelope.type].decode(bytes(envelope.data))
     except (KeyError, ValueError):
         return None
-    assert isinstance(request, (Cancel, Release))
-    return request.id
+    return request.id if isinstance(request, DeferralRequest) else None

@@ -7,13 +7,15 @@ import math
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import inspect as msgspec_types
 
 from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.aggregate.type_tree import TypeNode, tree_of
+
+_C = TypeVar("_C", bound=Command)
 
 _CHECKED = (msgspec_types.DecimalType, msgspec_types.DateTimeType)
 
@@ -36,7 +38,7 @@ def require_exact(value: object) -> None:
             )
 
 
-def command_decoder(cls: type[Command]) -> Callable[[bytes], Command]:
+def command_decoder(cls: type[_C]) -> Callable[[bytes], _C]:
     """Return a decoder of a command that rejects unknown fields at every depth, and inexact values.
 
     Nested classes cannot forbid unknown fields themselves, because events may contain the same classes, and events
@@ -50,7 +52,7 @@ def command_decoder(cls: type[Command]) -> Callable[[bytes], Command]:
     if not has_objects and not has_checked_values:
         return decode
 
-    def strict(data: bytes) -> Command:
+    def strict(data: bytes) -> _C:
         command = decode(data)
         try:
             if has_objects:

@@ -6,11 +6,10 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.deferral.document import structured_document
 from cqrs_cli.core.deferral.entry import Deferral, DeferredView, due_of
 from cqrs_cli.core.deferral.later import Later, next_attempt_time
-from cqrs_cli.core.deferral.requests import Cancel, Release
+from cqrs_cli.core.deferral.requests import Cancel, DeferralRequest
 from cqrs_cli.core.deferral.table import DeferralTable
 from cqrs_cli.core.messages.command import CommandEnvelope
 from cqrs_cli.core.messages.outcome import DeferredTarget, truncate
@@ -194,13 +193,12 @@ class Deferrals:
         """True if the commands topic accepts the document after `forwardedfrom` or `deferredfrom` is added to it."""
         return len(document) + len(key) + _RESERVED_BYTES <= self._limits.command_bytes
 
-    def cancel_or_release(self, subject: str, command_id: str, request: Command) -> DeferredTarget:
+    def cancel_or_release(self, subject: str, command_id: str, request: DeferralRequest) -> DeferredTarget:
         """Cancel or release a deferred command; raises `CheckFailed` (NOT_FOUND) if there is no such command.
 
         `command_id` is the id of the request itself. A request that names its own id is NOT_FOUND, too: a command is
         no longer deferred when it is decided.
         """
-        assert isinstance(request, (Cancel, Release))
         entry = None if request.id == command_id else self.find_by_command_id(subject, request.id)
         if entry is None:
             raise CheckFailed(

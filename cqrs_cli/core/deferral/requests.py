@@ -1,25 +1,23 @@
 """`Cancel` and `Release`: reserved commands about a deferred command, which every aggregate accepts."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 
 from cqrs_cli.core.aggregate.decider import Command
-from cqrs_cli.core.aggregate.values import command_decoder
 
 
-class Cancel(Command):
+class DeferralRequest(Command):
+    """A reserved command about the deferred command with this id."""
+
+    id: str
+
+
+class Cancel(DeferralRequest):
     """Cancel the deferred command with this id: its final outcome is `rejected`, `CANCELLED`."""
 
-    id: str
 
-
-class Release(Command):
+class Release(DeferralRequest):
     """Decide the deferred command with this id now."""
 
-    id: str
 
-
-#: Wire type → decoder of the command's data.
-REQUESTS: dict[str, Callable[[bytes], Command]] = {
-    "cqrs.Cancel": command_decoder(Cancel),
-    "cqrs.Release": command_decoder(Release),
-}
+#: Type on the wire → class.
+REQUESTS: Mapping[str, type[DeferralRequest]] = {"cqrs.Cancel": Cancel, "cqrs.Release": Release}
