@@ -219,6 +219,9 @@ def messages_with(
 ) -> Iterator[list[Any]]:
     """Yield batches as `read_with` does, but of librdkafka's messages instead of `Record` objects. A lost connection
     ends the read only if no record arrives within `timeout` seconds.
+
+    After the last batch, the partition is unassigned: otherwise the consumer would continue to fetch, 300 times a
+    second if it is a `bulk_consumer`.
     """
     assign(reader, [TopicPartition(topic, partition, start)])
     follower = Follower(reader, partial(read_error, connection), on_unreachable=lambda: None)
@@ -238,6 +241,7 @@ def messages_with(
             if follower.unreachable_error is not None:
                 raise read_error(connection, topic, partition, follower.unreachable_error)
             raise stalled_error(topic, partition, position, end)
+    reader.unassign()
 
 
 def stalled_error(topic: str, partition: int, position: int, end: int) -> StalledError:

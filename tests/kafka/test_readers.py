@@ -63,6 +63,17 @@ def test_reading_stops_at_the_end(log: TransactionalTopic) -> None:
     assert values(log, 5, 5) == values(log, 7, 5) == []
 
 
+def test_consumer_stops_fetching_after_a_read(log: TransactionalTopic) -> None:
+    """An assigned consumer would send hundreds of requests a second, although its caller reads nothing."""
+    log.write([b"1", b"2"])
+    with closing(consumer(log.connection)) as reader:
+        batches = read_with(log.connection, reader, log.topic, 0, 0, 2, batch=1)
+        next(batches)
+        assert reader.assignment() == [TopicPartition(log.topic, 0)]
+        list(batches)
+        assert reader.assignment() == []
+
+
 def test_batches_respect_their_limit(log: TransactionalTopic) -> None:
     log.write(b"%d" % n for n in range(50))
     batches = list(read(log.connection, log.topic, 0, 0, 50, batch=7))

@@ -108,7 +108,6 @@ class SubscriptionReader:
             self._connection, self._committed_consumer, topic, POSITIONS_PARTITION, first, end
         ):
             self._positions |= self._decode(records)
-        self._committed_consumer.unassign()
         self._next_record = end
 
 
