@@ -220,7 +220,7 @@ def messages_with(
     """Yield batches as `read_with` does, but of librdkafka's messages instead of `Record` objects. A lost connection
     ends the read only if no record arrives within `timeout` seconds.
 
-    After the last batch, the partition is unassigned: otherwise the consumer would continue to fetch, 300 times a
+    After the last batch, the partition is unassigned: otherwise the consumer would continue to fetch, 400 times a
     second if it is a `bulk_consumer`.
     """
     assign(reader, [TopicPartition(topic, partition, start)])
