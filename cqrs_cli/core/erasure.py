@@ -2,7 +2,6 @@
 
 from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.aggregate.erased import Erased
-from cqrs_cli.core.aggregate.values import command_decoder
 
 #: The type of the command on the wire.
 ERASE = "cqrs.Erase"
@@ -16,9 +15,6 @@ class Erase(Command, omit_defaults=True):
     """
 
     key: str | None = None
-
-
-decode_erase = command_decoder(Erase)
 
 
 def decide_erase(command: Erase, key: str | None) -> tuple[Erased, ...]:

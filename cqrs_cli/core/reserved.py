@@ -7,7 +7,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.aggregate.values import command_decoder
 from cqrs_cli.core.deferral.requests import REQUESTS
-from cqrs_cli.core.erasure import ERASE, Erase, decode_erase
+from cqrs_cli.core.erasure import ERASE, Erase
 
 
 class ReservedCommand(NamedTuple):
@@ -30,7 +30,7 @@ RESERVED_COMMANDS: Mapping[str, ReservedCommand] = {
         wire_type: ReservedCommand(wire_type, cls, command_decoder(cls))
         for wire_type, cls in REQUESTS.items()
     },
-    ERASE: ReservedCommand(ERASE, Erase, decode_erase, erases=True, is_for_services=True),
+    ERASE: ReservedCommand(ERASE, Erase, command_decoder(Erase), erases=True, is_for_services=True),
 }
 
 _BY_CLASS = {command.cls: command for command in RESERVED_COMMANDS.values()}

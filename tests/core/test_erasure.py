@@ -11,9 +11,10 @@ from aggregates import counter
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.erased import ERASED, Erased
 from cqrs_cli.core.aggregate.errors import InvalidAggregate
-from cqrs_cli.core.erasure import Erase, decide_erase, decode_erase
+from cqrs_cli.core.erasure import ERASE, Erase, decide_erase
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.personal.message_redaction import redact_message
+from cqrs_cli.core.reserved import RESERVED_COMMANDS
 from cqrs_cli.testing import laws
 from cqrs_cli.testing.strategies import messages_of
 from tests.core.personal.customer import CUSTOMER, Customer, Ordered, Registered, decide, evolve
@@ -47,6 +48,7 @@ def test_erase_keeps_a_later_key() -> None:
 
 
 def test_erase_may_name_a_key() -> None:
+    decode_erase = RESERVED_COMMANDS[ERASE].decode
     assert decode_erase(b"{}") == Erase()
     assert decode_erase(b'{"key":"AAAAAAAAAAA"}') == Erase("AAAAAAAAAAA")
     with pytest.raises(ValidationError, match="unknown field"):
